@@ -16,7 +16,8 @@ import pyarrow as pa
 from hiveacid.model.predicates import And, Anything, Compare, In, IsNull, Or, Predicate, columns_of
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.types import INTEGER_BITS
-from hiveacid.spark.arrow_read import ROWS_MAX, RowsHere, is_for_driver
+from hiveacid.spark import arrow_read
+from hiveacid.spark.arrow_read import RowsHere, is_for_driver
 from hiveacid.spark.known_rows import known_rows
 from hiveacid.statements.arrow_rows import literal_columns
 from hiveacid.statements.constraints import checks, not_null_columns
@@ -150,7 +151,7 @@ def _rows(
         if expression is not None:
             rows = filtered(rows, expression)
         count += rows.num_rows
-        if count > ROWS_MAX:
+        if count > arrow_read.ROWS_MAX:
             return None
         if rows.num_rows:
             found.append((partition.values, rows))
