@@ -394,6 +394,20 @@ def test_compressed_tails_of_other_writers_are_read(tmp_path: Path, compression:
     assert len(tail.stripe_statistics()[0]) == 401
 
 
+@pytest.mark.parametrize("compression", ["ZLIB", "SNAPPY", "LZ4", "ZSTD"])
+def test_every_compression_compresses(tmp_path: Path, compression: str) -> None:
+    columns = [Column("s", parse_type("string"))]
+    words = pa.array([f"a text of many words {i * 7919 % 20_011}" for i in range(20_000)])
+    texts = pa.record_batch([words], ["s"])
+    sizes = {}
+    for name in ("NONE", compression):
+        write(tmp_path / name, [texts], columns=columns, properties={"orc.compress": name})
+        sizes[name] = (tmp_path / name).stat().st_size
+        found = orc.ORCFile(str(tmp_path / name)).read()["row"].combine_chunks().field("s")
+        assert found.equals(texts.column(0))
+    assert sizes[compression] < sizes["NONE"] / 2
+
+
 @pytest.mark.parametrize("setting", ["LZO", "BROTLI"])
 def test_compressions_that_cannot_be_written_are_refused(tmp_path: Path, setting: str) -> None:
     with pytest.raises(UnsupportedError, match=r"orc\.compress"):

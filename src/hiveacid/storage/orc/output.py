@@ -187,14 +187,16 @@ class OrcOutput:
     def _begun(self) -> orc.ORCWriter:
         if self._writer is None:
             raw = pa.PythonFile(self._sink, mode="w")
+            compression = self._settings.compression
             self._buffer = pa.BufferedOutputStream(raw, _BUFFER_BYTES)
             self._writer = orc.ORCWriter(
                 self._buffer,
                 batch_size=self._batch_rows,
                 stripe_size=self._settings.stripe_bytes,
-                compression=self._settings.compression,
+                compression=compression,
                 compression_block_size=self._settings.buffer_bytes,
-                compression_strategy="speed",
+                # Arrow's LZ4 leaves out all compression for speed (docs/measured.md)
+                compression_strategy="compression" if compression == "lz4" else "speed",
                 row_index_stride=self._settings.row_index_stride,
                 dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
             )
