@@ -46,3 +46,23 @@ def test_files_of_a_table_that_came_since_stay(world: World, wakes: Callable[[An
     assert world.rows() == [(7, "new")]
     sleeper.close()
     assert world.rows() == [(7, "new")]
+
+
+@pytest.mark.parametrize("wakes", ["commit", "abort", "close"])
+def test_a_stream_that_slept_writes_nothing_into_a_table_that_came_since(
+    world: World, wakes: str
+) -> None:
+    stream = Session(world.connect()).stream("t", transactions_per_batch=2)
+    stream.begin()
+    stream.write({"id": 1, "v": "zombie"})
+    world.clock.advance_ms(600_000)
+    assert len(world.client.own.perform_timeouts()) == 2
+    world.acid.sql("drop table t")
+    world.make()
+    for number in (7, 8, 9):
+        world.insert(number)
+    with suppress(TransactionError):
+        getattr(stream, wakes)()
+    stream.close()
+    assert world.ids() == [7, 8, 9]
+    assert len(world.directories()) == 3

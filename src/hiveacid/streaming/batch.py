@@ -32,6 +32,7 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.metastore.api import own
 from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.history import CommitFacts
 from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import AbortReason, OperationType
@@ -248,7 +249,12 @@ def _write_besides(client: Client, txn: Transaction, table: Table, arrays: list[
 
 
 def _record(txn: Transaction, table: Table, written: Mapping[Values, Written]) -> None:
-    """What a transaction wrote to a table, for conflicts, compaction and statistics."""
+    """What a transaction wrote to a table: for conflicts, compaction, statistics, the history."""
+    rows = sum(one.rows for one in written.values())
+    size_bytes = sum(one.size_bytes for one in written.values())
+    # the files of a batch are no single commit's
+    facts = CommitFacts(table.name, txn.write_id(table.name), "STREAM", rows, 0, 0, 0, size_bytes)
+    txn.pending.facts.append(facts)
     keys = [column.name for column in table.partition_columns]
     names = {values: partition_name(keys, values) if keys else None for values in written}
     txn.record_write(table, list(names.values()), OperationType.INSERT)
@@ -295,6 +301,7 @@ class BatchFiles:
     last: WriteId
     open_max: int
     _open: dict[tuple[Values, int], _OpenFile] = field(default_factory=dict)
+    _flushed: dict[Values, bool] = field(default_factory=dict)
     _waiting: list[list[pa.Array]] = field(default_factory=list)
     _waiting_bytes: int = 0
     _written: dict[Values, Written] = field(default_factory=dict)
@@ -304,11 +311,12 @@ class BatchFiles:
 
         Raises:
             ConflictError: somebody removed a file that rows go to, or renamed its partition.
+            TransactionError: somebody aborted the transaction.
             StorageError: writing failed.
         """
         for data, values, bucket in self._parts(arrays):
             partition = locate(values)
-            found = self._file(partition, bucket)
+            found = self._file(partition, bucket, txn)
             if found is None:
                 self._wait(data, partition, txn, locate)
                 continue
@@ -380,16 +388,27 @@ class BatchFiles:
             for one in files:
                 stack.callback(one.file.close)
 
-    def _file(self, partition: Partition, bucket: int) -> _OpenFile | None:
+    def _file(self, partition: Partition, bucket: int, txn: Transaction) -> _OpenFile | None:
         """The batch's file of a partition and bucket; None where it has none."""
         key = (partition.values, bucket)
         if key not in self._open:
             fs, root = self.files.at(partition.location)
-            is_flushed = self.table.acid_mode is AcidMode.FULL and fs.shows_flushed
-            if not is_flushed or len(self._open) >= self.open_max:
+            if not self._has_files(partition.values, fs):
                 return None
+            _require_locks(txn)
             self._open[key] = self._opened(fs, root, bucket)
         return self._open[key]
+
+    def _has_files(self, values: Values, fs: FileSystem) -> bool:
+        """Whether all buckets of a partition have files of the batch. Either all of them have, or
+        none: in one directory the batch's would hide those of its transactions.
+        """
+        if values not in self._flushed:
+            buckets = self.table.bucket.count if self.table.bucket else 1
+            fits = (sum(self._flushed.values()) + 1) * buckets <= self.open_max
+            is_flushed = self.table.acid_mode is AcidMode.FULL and fs.shows_flushed
+            self._flushed[values] = is_flushed and fits
+        return self._flushed[values]
 
     def _opened(self, fs: FileSystem, root: str, bucket: int) -> _OpenFile:
         directory = f"{root}/{format_delta(DeltaName(self.first, self.last, NO_STATEMENT))}"
@@ -438,6 +457,7 @@ class BatchFiles:
         """Write and publish the rows that wait, as one statement of the transaction."""
         if not self._waiting:
             return
+        _require_locks(txn)
         arrays = [pa.chunked_array(list(parts)) for parts in zip(*self._waiting, strict=True)]
         self._waiting, self._waiting_bytes = [], 0
         (statement,) = txn.take_statement_ids(self.table.name, 1)
@@ -459,6 +479,17 @@ class BatchFiles:
             written.rows += file.rows
             written.files += 1
             written.size_bytes += file.size_bytes
+
+
+def _require_locks(txn: Transaction) -> None:
+    """A file is made under the transaction's locks: where it was aborted while its writer slept,
+    the place may be that of another table by now.
+
+    Raises:
+        TransactionError: somebody aborted it.
+    """
+    txn.look_up()
+    txn.require_open()
 
 
 def _whole(array: pa.ChunkedArray) -> pa.Array:

@@ -337,13 +337,15 @@ def test_a_transaction_that_somebody_aborted(acid: Session) -> None:
         with pytest.raises(TransactionError):
             stream.commit()
         assert stream.state is StreamState.ABORTED
+        with stream.transaction():
+            stream.write({"id": 2})
         later = TxnId((stream.transaction_id or 0) + 1)
         acid.sql(f"abort transactions {later}")
         with pytest.raises(TransactionError):
             stream.begin()
         with stream.transaction():
-            stream.write({"id": 2})
-    assert ids(acid, "t") == [2]
+            stream.write({"id": 3})
+    assert ids(acid, "t") == [2, 3]
 
 
 WRONG_ORDER: list[tuple[str, Callable[[StreamingConnection], object]]] = [

@@ -65,3 +65,31 @@ def test_rows_of_a_renamed_partition_stay_where_the_batch_writes_to_its_new_name
         with stream.transaction():
             stream.write({"id": 3, "k": 3})
     assert ids(acid, "p") == [1, 3]
+
+
+@pytest.mark.parametrize("open_files_max", [1, 3, 4, 100])
+def test_buckets_beyond_the_limit_of_open_files_do_not_hide_one_another(
+    acid: Session, open_files_max: int
+) -> None:
+    acid.sql(
+        f"create table b (id int, v string) partitioned by (k int) clustered by (id) into 3 buckets"
+        f" {ACID}"
+    )
+    with acid.stream("b", transactions_per_batch=4, open_files_max=open_files_max) as stream:
+        for first in (0, 20, 40):
+            with stream.transaction():
+                stream.write([(first + one, "x", one % 3) for one in range(20)])
+        assert ids(acid, "b") == list(range(60))
+    assert ids(acid, "b") == list(range(60))
+
+
+def test_the_history_tells_of_a_stream_which_can_be_undone(acid: Session) -> None:
+    with acid.stream("p", transactions_per_batch=2) as stream:
+        for number in (1, 2):
+            with stream.transaction():
+                stream.write({"id": number, "k": 1})
+    last, first = (one.facts for one in acid.table("p").history())
+    assert (last.kind, last.inserted, last.updated, last.deleted) == ("STREAM", 1, 0, 0)
+    assert first.size_bytes > 0
+    acid.undo(int(acid.table("p").history(limit=1)[0].txn))
+    assert ids(acid, "p") == [1]
