@@ -147,3 +147,25 @@ def test_numbers_become_smaller_integers_as_in_hive(acid: Session, rows: Rows) -
         assert rows("select * from t") == expected, column
     acid.sql("update t set a = 300, c = 3000000000 where n = 1")
     assert rows("select a, c from t where n = 1") == [(44, -1294967296)]
+
+
+def test_columns_of_a_query_by_name(acid: Session, spark: SparkSession, rows: Rows) -> None:
+    acid.sql(
+        "create table b (id bigint, v string default 'd', n int) partitioned by (p string)"
+        " stored as orc tblproperties ('transactional'='true')"
+    )
+    acid.sql("insert into b by name select 'x' p, 5 N, 1 id")
+    acid.sql("insert into b partition (p='y') by name select 2 id")
+    acid.sql("with q as (select 3 id, 'z' p) insert overwrite b by name select * from q")
+    assert rows("select * from b order by id") == [
+        (1, "d", 5, "x"),
+        (2, "d", None, "y"),
+        (3, "d", None, "z"),
+    ]
+    for query, why in {
+        "select 1 id, 'x' p, 2 other": "other",
+        "select 1 id": "lacks the partition columns p",
+        "select 1 id, 2 id, 'x' p": "twice",
+    }.items():
+        with pytest.raises(InvalidInputError, match=why):
+            acid.sql(f"insert into b by name {query}")

@@ -452,12 +452,30 @@ def _change(cursor: Cursor, name: TableName) -> ChangeColumn:
     reader = ConstraintReader()
     constrained = reader.column(cursor, new)
     comment = cursor.string() if cursor.accept("COMMENT") else None
-    after = "" if cursor.accept("FIRST") else None
-    if cursor.accept("AFTER"):
-        after = cursor.small_name("column name")
+    after = _after(cursor)
     cursor.accept_any("CASCADE", "RESTRICT")
     constraints = reader.value() if constrained else None
-    return ChangeColumn(name, old, Column(new, kind, comment), after, constraints)
+    return ChangeColumn(name, old, new, kind, comment, after, constraints)
+
+
+def _alter_column(cursor: Cursor, name: TableName) -> ChangeColumn:
+    cursor.accept("COLUMN")
+    column = cursor.small_name("column name")
+    kind = parse_column_type(cursor) if cursor.accept("TYPE") else None
+    comment = cursor.string() if cursor.accept("COMMENT") else None
+    return ChangeColumn(name, column, column, kind, comment, _after(cursor))
+
+
+def _rename_column(cursor: Cursor, name: TableName) -> ChangeColumn:
+    old = cursor.small_name("column name")
+    cursor.expect("TO")
+    return ChangeColumn(name, old, cursor.small_name("column name"))
+
+
+def _after(cursor: Cursor) -> str | None:
+    if cursor.accept("FIRST"):
+        return ""
+    return cursor.small_name("column name") if cursor.accept("AFTER") else None
 
 
 _OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
@@ -472,4 +490,6 @@ _OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
     ("ADD",): _add,
     ("DROP",): _drop,
     ("CHANGE",): _change,
+    ("RENAME", "COLUMN"): _rename_column,
+    ("ALTER",): _alter_column,
 }

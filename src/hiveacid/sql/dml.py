@@ -115,9 +115,11 @@ def _piece(cursor: Cursor, start: int, end: int) -> tuple[int, int]:
 
 
 def parse_insert(cursor: Cursor) -> Insert:
-    """INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] query | VALUES rows."""
+    """INSERT INTO | OVERWRITE [TABLE] t [PARTITION (...)] [(columns)] query | VALUES rows; Spark's
+    BY NAME in place of the columns finds those of a query by their names.
+    """
     head = _insert_head(cursor)
-    if cursor.key == "VALUES":
+    if cursor.key == "VALUES" and not head.by_name:
         rows = _values(cursor)
         if rows is not None:
             return replace(head, source=rows)
@@ -143,9 +145,8 @@ def _insert_head(cursor: Cursor) -> Insert:
     dynamic = tuple(name for name, _, given in pairs if not given)
     if_not_exists = overwrite and cursor.if_not_exists()
     columns = cursor.names() if cursor.key == "(" and not cursor.at_nested_query() else ()
-    return Insert(
-        table, Literals(()), columns, static, dynamic, overwrite, if_not_exists=if_not_exists
-    )
+    by_name = not columns and cursor.accept("BY", "NAME")
+    return Insert(table, Literals(()), columns, static, dynamic, overwrite, by_name, if_not_exists)
 
 
 def partition_pair(cursor: Cursor) -> tuple[str, str | None, bool]:

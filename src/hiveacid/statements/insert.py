@@ -37,7 +37,15 @@ from hiveacid.statements.arrow_rows import (
     typed_column,
     what_needs_spark,
 )
-from hiveacid.statements.checks import check, check_has_columns, check_width, insert_width
+from hiveacid.statements.checks import (
+    check,
+    check_has_columns,
+    check_has_partition_columns,
+    check_width,
+    extra_columns,
+    insert_width,
+    refuse_repeated,
+)
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, default_expression, not_null_columns
 from hiveacid.statements.evolve import with_columns
@@ -298,6 +306,8 @@ class InsertWork(Work):
             frame = job.context.session().sql(literal_query(source.rows)).coalesce(1)
         elif isinstance(source, Query):
             frame = query_frame(job, source)
+            if self.statement.by_name:
+                return self._found_by_name(frame)
         elif isinstance(source, pa.Table):  # cast without loss, as where Spark is not needed
             rows = self._named(source)
             arrays = {c.name: typed_column(rows, c) for c in self.source_columns}
@@ -313,6 +323,30 @@ class InsertWork(Work):
             len(frame.columns), self.table, expected=insert_width(self.statement, self.table)
         )
         return frame
+
+    def _found_by_name(self, frame: DataFrame) -> DataFrame:
+        """The columns of a query BY NAME; one that it lacks gets its default.
+
+        Raises:
+            InvalidInputError: the table lacks a column, or a partition column is missing.
+        """
+        from pyspark.sql import functions as F
+
+        names = [name.lower() for name in frame.columns]
+        wanted = {column.name for column in self.source_columns}
+        others = [name for name in names if name not in wanted]
+        if others:
+            raise extra_columns(others, self.table)
+        refuse_repeated(names, "data", self.table)
+        check_has_partition_columns(names, self.table, static=self.static)
+        return frame.toDF(*names).select(
+            *[
+                F.col(quoted(c.name))
+                if c.name in names
+                else F.expr(default_expression(self.table, c.name)).alias(c.name)
+                for c in self.source_columns
+            ]
+        )
 
     def _in_order(self, frame: DataFrame) -> DataFrame:
         """The source's columns in the order of ``stored_columns``; a column left out gets its

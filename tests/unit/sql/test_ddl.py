@@ -233,10 +233,11 @@ VALUES = {
         AddColumns(T, (Column("a", INT), Column("b", STRING, "x")))
     ),
     "alter table t replace columns (id int)": AddColumns(T, ID, True),
-    "alter table t change column v w string comment 'c'": (
-        ChangeColumn(T, "v", Column("w", STRING, "c"))
-    ),
-    "alter table t change v v string": ChangeColumn(T, "v", Column("v", STRING)),
+    "alter table t change column v w string comment 'c'": (ChangeColumn(T, "v", "w", STRING, "c")),
+    "alter table t change v v string": ChangeColumn(T, "v", "v", STRING),
+    "alter table t rename column v to w": ChangeColumn(T, "v", "w"),
+    "alter table t alter column v type string comment 'c'": ChangeColumn(T, "v", "v", STRING, "c"),
+    "alter table t alter v after w": ChangeColumn(T, "v", "v", after="w"),
     "alter table t partition (p='a') compact 'MAJOR' and wait": (
         Compact(T, "major", (("p", "a"),), True)
     ),

@@ -204,6 +204,8 @@ def test_a_table_made_from_python(acid: Session) -> None:
         acid.create_table("nosuch.t", "id int")
     with pytest.raises(InvalidInputError, match="10002"):
         acid.create_table("d.t", "id int, p string", partitioned_by=["zz"])
+    with pytest.raises(InvalidInputError, match="10043"):  # its rows would be nowhere
+        acid.create_table("d.t", "p string", partitioned_by=["p"])
 
 
 # -------------------------------------------------------------------- ALTER
@@ -282,6 +284,10 @@ def test_columns_are_added_and_changed(acid: Session) -> None:
     assert table.bucket is not None
     assert table.bucket.columns == ("key",)
     assert write_ids(acid, "t") == 3
+    acid.sql("alter table t rename column n to m")
+    acid.sql("alter table t alter column m type bigint")
+    acid.sql("alter table t alter column v comment 'd'")
+    assert rows(acid, "describe t")[1:] == (("v", "varchar(6)", "d"), ("m", "bigint", "c"))
     refused = {
         "alter table t add columns (V int)": 10036,
         "alter table t change v v int": None,
@@ -294,7 +300,7 @@ def test_columns_are_added_and_changed(acid: Session) -> None:
         with pytest.raises(InvalidInputError) as caught:
             acid.sql(text)
         assert caught.value.code == code, text
-    assert write_ids(acid, "t") == 3
+    assert write_ids(acid, "t") == 6
 
 
 def test_properties_and_conversion(acid: Session, tmp_path: Path) -> None:

@@ -85,14 +85,18 @@ class AddColumns(Command):
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn(Command):
-    """ALTER TABLE name CHANGE [COLUMN] old new type [COMMENT ...] [FIRST | AFTER column].
+    """ALTER TABLE name CHANGE [COLUMN] old new type [COMMENT ...] [FIRST | AFTER column]; also
+    Spark's RENAME COLUMN old TO new and ALTER COLUMN name TYPE | COMMENT | FIRST | AFTER ....
 
-    ``after`` is the column that it follows, '' for the first place, None where it stays.
+    ``type`` and ``comment`` None leave them. ``after`` is the column that it follows, '' for the
+    first place, None where it stays.
     """
 
     name: TableName
     old_name: str
-    column: Column
+    new_name: str
+    type: HiveType | None = None
+    comment: str | None = None
     after: str | None = None
     constraints: Constraints | None = None
 
@@ -223,9 +227,9 @@ def _with_column(table: Table, statement: ChangeColumn) -> Table:
             table=str(table.name),
             column=statement.old_name,
         )
-    check_type_change(old, statement.column)
-    comment = statement.column.comment
-    new = replace(statement.column, comment=old.comment if comment is None else comment)
+    comment = old.comment if statement.comment is None else statement.comment
+    new = Column(statement.new_name, statement.type or old.type, comment)
+    check_type_change(old, new)
     columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
     check_columns(columns, table.partition_columns)
     bucket = table.bucket and replace(

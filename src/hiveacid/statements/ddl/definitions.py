@@ -56,9 +56,18 @@ def checked(table: Table) -> Table:
     """The table, fit to be created, with normal properties.
 
     Raises:
-        InvalidInputError: 10036, 10035 (repeated columns), 10002 (unknown bucketing column), or a
-            transactional property that the table cannot have.
+        InvalidInputError: 10043 (no columns but those of partitions), 10036, 10035 (repeated
+            columns), 10002 (unknown bucketing column), or a transactional property that the table
+            cannot have.
     """
+    if not table.columns:
+        raise InvalidInputError(
+            "Too many partition columns declared: a table needs one that is none"
+            if table.partition_columns
+            else "Either list of columns or a custom serializer should be specified",
+            code=10043,
+            table=str(table.name),
+        )
     check_columns(table.columns, table.partition_columns)
     _check_bucket_columns(table)
     properties = _transactional_properties(table)
