@@ -350,9 +350,10 @@ class PastHistory(Definitions):
             player.now[model] = Counter(left)
         # what it deletes is committed before anything may go wrong
         committed = done or len(self._new_commits(model)) > 0
-        if not self.world.client.own.pins(TableName("default", model.name)):
-            model.tags.clear()
-            model.consumers.clear()
+        kept = {pin.name for pin in self.world.client.own.pins(TableName("default", model.name))}
+        for pins in (model.tags, model.consumers):
+            for gone in set(pins) - kept:
+                del pins[gone]
         self._committed(player, was=committed)
         if done:
             model.let_go.update(range(model.last))

@@ -159,7 +159,9 @@ def _not_told(history: Base, model: TableModel, since: int, error: SnapshotExpir
     oldest = error.context.get("write_id")
     if oldest is None:
         return
-    named = model.place_of(int(str(oldest)))
+    # one that was aborted, up to which a compaction went, stands for the version before it
+    below = [one for one in model.versions if one.write_id <= int(str(oldest))]
+    named = model.place_of(max(one.write_id for one in below))
     assert named > since, f"{error} is no later one"
     table = history.world.acid.table(model.name)
     found = hiveacid.read_changes(table, since=int(str(oldest))).read_all().to_pylist()

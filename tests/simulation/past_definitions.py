@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 from tests.simulation.past_base import HOUR_MS, Base, with_column
 from tests.simulation.past_model import (
@@ -65,6 +66,8 @@ class Definitions(Base):
 
     def _drop_partition(self, model: TableModel) -> None:
         place = self.random.randrange(3)
+        there = self.world.client.metastore.list_partitions(TableName("default", model.name))
+        model.partitions = {int(str(one.values[0])) for one in there}  # also those without rows
         if self._sql(f"alter table {model.name} drop if exists partition (p={place})"):
             if place in model.partitions:
                 model.partitions.discard(place)
@@ -83,8 +86,12 @@ class Definitions(Base):
 
     def _add_partition(self, model: TableModel) -> None:
         place = self.random.randrange(4)
+        location = self.world.acid.table(model.name).definition.location
+        has_files = Path(f"{location}/p={place}").exists()  # of an aborted write, say
         if self._sql(f"alter table {model.name} add if not exists partition (p={place})"):
             model.partitions.add(place)
+            if has_files:
+                self._moved(model, lost=False)
         self.sync(model, model.rows)
 
     def _moved(self, model: TableModel, *, lost: bool) -> None:
