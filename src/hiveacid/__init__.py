@@ -16,8 +16,8 @@ from hiveacid.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from hiveacid.connectors.enable import disable, enable
+    from hiveacid.connectors.micro_batches import foreach_batch
     from hiveacid.errors import AcidError
-    from hiveacid.foreach_batch import foreach_batch
     from hiveacid.reading.arrow_dataset import dataset
     from hiveacid.reading.changes import read_changes
     from hiveacid.reading.rows import read_arrow
@@ -35,7 +35,7 @@ _HOMES = {
     "write_arrow": "hiveacid.writing",
     "delete_arrow": "hiveacid.writing",
     "merge_arrow": "hiveacid.writing",
-    "foreach_batch": "hiveacid.foreach_batch",
+    "foreach_batch": "hiveacid.connectors.micro_batches",
     "enable": "hiveacid.connectors.enable",
     "disable": "hiveacid.connectors.enable",
     "AcidError": "hiveacid.errors",

@@ -119,8 +119,6 @@ class HealthMethods:
         Raises:
             MetastoreError: the metastore failed.
         """
-        from hiveacid.health import examine
-
         session = cast("OpenSession", self)
         return examine(session.client, session.compacting.compactor(), fix=fix)
 

@@ -17,8 +17,18 @@ from hiveacid.model.tables import FileFormat, Table, TableName, TxnId
 from hiveacid.spark.text import quoted
 from hiveacid.sql import Arguments, parse_one
 from hiveacid.statements.arguments import check_number, checked
-from hiveacid.statements.history import DescribeHistory, RestoreTable, UndoTransaction
-from hiveacid.statements.pins import Consumer, CreateTag, DropPin, consumers, create, drop, pins
+from hiveacid.statements.history import (
+    Consumer,
+    CreateTag,
+    DescribeHistory,
+    DropPin,
+    RestoreTable,
+    UndoTransaction,
+    consumers,
+    create,
+    drop,
+    pins,
+)
 from hiveacid.statements.values import (
     Insert,
     InsertResult,

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from hiveacid.statements.arrow_changes import ArrowChange
+    from hiveacid.statements.driver_merge import ArrowChange
     from hiveacid.table import AcidTable
 
     _Change = Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
@@ -451,7 +451,7 @@ class Session(
         elif not is_frame(schema) and hasattr(schema, "fieldNames"):
             create(context, value, columns=columns_of_struct(cast("StructType", schema)))
         else:
-            from hiveacid.tabular import frame_or_table
+            from hiveacid.writing import frame_or_table
 
             with own_calls():
                 create(context, value, rows=frame_or_table(schema, argument="schema"))

@@ -125,7 +125,7 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         overwrite: bool,
         whole: bool = False,
     ) -> InsertResult:
-        from hiveacid.tabular import frame_or_table
+        from hiveacid.writing import frame_or_table
 
         if evolve and not by_name:
             raise InvalidInputError("evolve finds columns by name: leave by_name=False out")
@@ -254,7 +254,7 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         Raises:
             InvalidInputError: an argument that is of no such type.
         """
-        from hiveacid.tabular import frame_or_table
+        from hiveacid.writing import frame_or_table
 
         rows = frame_or_table(source, argument="source", columns=self._all_columns)
         condition = _equal_columns(on, alias, source_alias)

@@ -44,7 +44,7 @@ FORMS: dict[str, Callable[[SparkSession], Any]] = {
     "form",
     sampled(
         FORMS,
-        *("spark", "statements", "session", "table", "tabular", "writing"),
+        *("spark", "statements", "session", "table", "writing"),
         group=lambda form: form in ("spark", "rows"),
     ),
 )
@@ -195,7 +195,7 @@ def test_jobs_are_called_by_their_statement(acid: Session, spark: SparkSession) 
 
 
 @pytest.mark.long(
-    *("session", "table", "tabular", "transaction", "writing", "takeover", "streams", "statements")
+    *("session", "table", "transaction", "writing", "takeover", "streams", "statements")
 )
 def test_no_wrong_argument_ends_in_a_bare_error_with_spark(
     acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -292,9 +292,7 @@ def test_structs_with_other_fields_are_refused(acid: Session, spark: SparkSessio
 
 @pytest.mark.parametrize(
     "form",
-    sampled(
-        ["pandas", "dicts", "arrow"], *("spark", "statements", "tabular", "writing"), group=type
-    ),
+    sampled(["pandas", "dicts", "arrow"], *("spark", "statements", "writing"), group=type),
 )
 def test_rows_of_the_driver_go_where_only_spark_can_check_them(
     acid: Session, spark: SparkSession, rows: Callable[[str], list[tuple[Any, ...]]], form: str

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 from graphlib import CycleError, TopologicalSorter
+from types import ModuleType
 
 from tests.tidy.sources import imports, sources
+
+import hiveacid
 
 THIRD_PARTY_ROOMS = {
     "pyarrow": {
         "storage",
         "reading",
         "writing",
-        "tabular",
         "spark",
         "statements",
         "connectors",
@@ -37,8 +40,7 @@ THIRD_PARTY_ROOMS = {
         "progress",
         "past",
         "table",
-        "tabular",
-        "foreach_batch",
+        "writing",
         "functions",
         "tables",
         "cli",
@@ -164,3 +166,16 @@ def test_law_7_no_import_cycle_lazy_and_type_only_imports_counted() -> None:
 def test_law_7_no_module_is_named_for_being_left_over() -> None:
     wrong = [s.module for s in sources() if set(s.module.split(".")) & FORBIDDEN_MODULE_NAMES]
     assert not wrong
+
+
+def test_no_module_stands_in_the_place_of_a_public_name() -> None:
+    """``import hiveacid.x`` binds ``x`` in the package, where a lazy name is looked for last."""
+    modules = {source.module.split(".")[1] for source in sources() if "." in source.module}
+    assert not modules & set(hiveacid.__all__)
+
+
+def test_a_public_name_is_the_same_before_and_after_its_module_is_imported() -> None:
+    for name, home in hiveacid._HOMES.items():
+        expected = getattr(importlib.import_module(home), name)
+        assert getattr(hiveacid, name) is expected
+        assert not isinstance(expected, ModuleType)

@@ -20,16 +20,16 @@ from hiveacid.cli.output import (
     open_metastore,
     open_session,
     pairs,
+    partition_spec,
     print_answer,
     required,
     to_json,
 )
-from hiveacid.errors import InvalidInputError
+from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState
 
 if TYPE_CHECKING:
     from hiveacid.compaction.compactor import CompactionService
     from hiveacid.compaction.worker import CompactionResult
-    from hiveacid.model.compactions import CompactionInfo
 
 _TXN_COLUMNS = (
     "txnid",
@@ -241,7 +241,7 @@ def compact(
     with open_session(url) as session:
         found = session.table(table).compact(
             "minor" if minor else "rebalance" if rebalance else "major",
-            partition=_spec(partition),
+            partition=None if partition is None else partition_spec(partition),
             wait=wait,
             pool=pool,
             buckets=buckets,
@@ -319,7 +319,6 @@ def why(table: str, url: str | None, as_json: bool) -> None:
 @json_option
 def abort(ids: tuple[int, ...], url: str | None, as_json: bool) -> None:
     """Take requests out of the queue that nobody works on yet."""
-    from hiveacid.model.compactions import CompactionId
     from hiveacid.statements.compact import AbortCompactions
 
     with open_session(url) as session:
@@ -384,10 +383,11 @@ def _print_round(
 ) -> None:
     """What one round did, and what it left; exit status 1 where a compaction failed."""
     from hiveacid.compaction.worker import Outcome
-    from hiveacid.model.compactions import CompactionState
 
     for one in results:
-        print(_line(one))
+        entry, outcome = one.compaction, f"{one.outcome.value} in {one.elapsed_s:.1f} s"
+        where_of = f"{entry.table}/{entry.partition}" if entry.partition else str(entry.table)
+        print(f"{entry.id} {entry.type.name} {where_of}: {one.message or outcome}")
     waiting = sum(one.state is CompactionState.INITIATED for one in entries)
     print(f"{len(results)} compactions of {where} were done, {waiting} wait for a worker")
     if any(one.outcome is Outcome.FAILED for one in results):
@@ -410,26 +410,6 @@ def _serve(service: CompactionService, *, drain_s: float) -> None:
     ended.wait()
     given_back = service.drain(timeout_s=drain_s)
     print(f"ended; {given_back} compactions given back to the queue", flush=True)
-
-
-def _line(result: CompactionResult) -> str:
-    entry = result.compaction
-    where = f"{entry.table}/{entry.partition}" if entry.partition else str(entry.table)
-    what = result.message or f"{result.outcome.value} in {result.elapsed_s:.1f} s"
-    return f"{entry.id} {entry.type.name} {where}: {what}"
-
-
-def _spec(partition: str | None) -> dict[str, str | None] | None:
-    if partition is None:
-        return None
-    from hiveacid.layout.directories import parse_partition_name
-
-    found = parse_partition_name(partition)
-    if found is None:
-        raise InvalidInputError(
-            f"{partition!r} names no partition: it is p=x or p=x/q=y, as SHOW PARTITIONS prints it"
-        )
-    return dict(found)
 
 
 def _print_infos(infos: Sequence[CompactionInfo], *, as_json: bool) -> None:

@@ -102,9 +102,9 @@ def sql(
 @metastore_option
 def stream(table: str, url: str | None, partition: str, **options: Any) -> None:
     """Insert the lines of the standard input into TABLE, committed every so often."""
-    from hiveacid.cli import stream as command
+    from hiveacid.cli import query
 
-    command.run(required(url), table, sys.stdin.buffer, partition=partition, **options)
+    query.stream(required(url), table, sys.stdin.buffer, partition=partition, **options)
 
 
 @app.command()

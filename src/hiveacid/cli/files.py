@@ -25,11 +25,12 @@ from hiveacid.cli.output import (
     to_json,
 )
 from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.layout.directories import AcidDirectory, DataFile
+from hiveacid.layout.resolve import resolve
+from hiveacid.model.tables import AcidMode, TableName
+from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 if TYPE_CHECKING:
-    from hiveacid.layout.directories import AcidDirectory, DataFile
-    from hiveacid.model.tables import AcidMode
-    from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
     from hiveacid.table import AcidTable
 
 _TABLE_NAME = re.compile(r"(?:(?P<database>\w+)\.)?(?P<table>\w+)")
@@ -65,8 +66,6 @@ def ls(
     Of a PATH every write id counts as committed unless lists are given; of a TABLE the metastore's
     are taken.
     """
-    from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
-
     reader = _reader(
         target,
         url=url,
@@ -76,7 +75,14 @@ def ls(
     found = tuple(_resolved(reader))
     if as_json:
         objects = [
-            ({"partition": name} if name else {}) | _to_object(directory)
+            {
+                **({"partition": name} if name else {}),
+                "base": None if directory.base is None else directory.base.path,
+                "originals": [file.path for file in directory.originals],
+                "deltas": [delta.path for delta in directory.deltas],
+                "obsolete": list(directory.obsolete),
+                "aborted": list(directory.aborted),
+            }
             for name, directory in found
         ]
         partitioned = len(found) != 1 or bool(found[0][0])
@@ -171,9 +177,6 @@ def _reader(
     valid: ValidWriteIdList | None,
     valid_txns: ValidTxnList | None,
 ) -> _Reader:
-    from hiveacid.model.tables import AcidMode
-    from hiveacid.model.valid import ValidWriteIdList
-
     name = _TABLE_NAME.fullmatch(target)
     if name is not None and url and not Path(target).exists():
         return _table_reader(name, url=url, valid=valid, valid_txns=valid_txns)
@@ -197,8 +200,6 @@ def _table_reader(
     valid: ValidWriteIdList | None,
     valid_txns: ValidTxnList | None,
 ) -> _Reader:
-    from hiveacid.model.tables import TableName
-
     name = TableName(match["database"] or "default", match["table"])
     with open_metastore(url) as metastore:
         table = metastore.get_table(name)
@@ -213,7 +214,6 @@ def _location(path: str) -> str:
 
 
 def _resolved(reader: _Reader) -> Iterator[tuple[str, AcidDirectory]]:
-    from hiveacid.layout.resolve import resolve
     from hiveacid.storage.filesystem import Files
     from hiveacid.storage.listing import discover_partitions, list_partition
 
@@ -222,16 +222,6 @@ def _resolved(reader: _Reader) -> Iterator[tuple[str, AcidDirectory]]:
         entries = list_partition(fs, partition.path)
         directory = resolve(entries, reader.valid, reader.valid_txns, mode=reader.mode)
         yield partition.path[len(root) :].strip("/"), directory
-
-
-def _to_object(directory: AcidDirectory) -> dict[str, object]:
-    return {
-        "base": None if directory.base is None else directory.base.path,
-        "originals": [file.path for file in directory.originals],
-        "deltas": [delta.path for delta in directory.deltas],
-        "obsolete": list(directory.obsolete),
-        "aborted": list(directory.aborted),
-    }
 
 
 def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> None:

@@ -120,7 +120,7 @@ def consumers(table: str | None, url: str | None, as_json: bool) -> None:
 
 def _print_pins(kind: str, table: str | None, url: str | None, *, as_json: bool) -> None:
     from hiveacid.model.history import PinKind
-    from hiveacid.statements.pins import ShowPins, pin_rows
+    from hiveacid.statements.history import ShowPins, pin_rows
 
     with open_session(url) as session:
         name = None if table is None else session.table(table).name

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 import hiveacid
-from hiveacid.errors import AcidError
+from hiveacid.errors import AcidError, InvalidInputError
+from hiveacid.layout.directories import parse_partition_name
 from hiveacid.model.readable import duration, moment
 from hiveacid.model.tables import TableName
 
@@ -44,7 +45,7 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], *, form: 
     elif form is Format.CSV:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([_csv_text(value) for value in row] for row in rows)
+        writer.writerows(["" if cell is None else _text(cell) for cell in row] for row in rows)
     else:
         _print_table(names, rows)
 
@@ -113,14 +114,11 @@ def _print_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 
 def _text(value: object) -> str:
-    if value is None:
-        return "NULL"
-    plain = _plain(value)
+    return "NULL" if value is None else _shown(_plain(value))
+
+
+def _shown(plain: object) -> str:
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-
-
-def _csv_text(value: object) -> str:
-    return "" if value is None else _text(value)
 
 
 def _plain(value: object) -> object:
@@ -138,7 +136,7 @@ def _plain(value: object) -> object:
     if isinstance(value, date | timedelta):
         return str(value)
     if isinstance(value, dict):
-        return {_key(key): _plain(item) for key, item in value.items()}
+        return {_shown(_plain(key)): _plain(item) for key, item in value.items()}
     if hasattr(value, "asDict"):  # a row of Spark: a struct
         return _plain(value.asDict())
     if isinstance(value, list | tuple):
@@ -153,11 +151,6 @@ def _plain_of_ours(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type | TableName):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     return str(value)
-
-
-def _key(key: object) -> str:
-    plain = _plain(key)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 _PHRASES: Final = (
@@ -254,6 +247,20 @@ def pairs(texts: tuple[str, ...], *, option: str) -> dict[str, str]:
         if "=" not in text:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
+
+
+def partition_spec(name: str) -> dict[str, str | None]:
+    """The values of a partition by its columns.
+
+    Raises:
+        InvalidInputError: it is no name of a partition.
+    """
+    found = parse_partition_name(name)
+    if found is None:
+        raise InvalidInputError(
+            f"{name!r} names no partition: it is p=x or p=x/q=y, as SHOW PARTITIONS prints it"
+        )
+    return dict(found)
 
 
 def required(url: str | None) -> str:

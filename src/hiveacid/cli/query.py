@@ -1,14 +1,21 @@
-"""``sql``: run statements, print what they give. Spark starts if one of them needs it."""
+"""``sql``: run statements, print what they give. Spark starts if one of them needs it.
+
+``stream``: lines of the standard input as rows of a table, committed every so often.
+"""
 
 from __future__ import annotations
 
 import os
+import select
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import IO, Any
 
-from hiveacid.cli.output import Format, print_rows
+import hiveacid
+from hiveacid.cli.output import Format, partition_spec, print_rows
+from hiveacid.clock import Clock
 from hiveacid.errors import SparkNeededError, TransactionError
 from hiveacid.session import Session, connect
 from hiveacid.spark.workers import local_session
@@ -17,6 +24,7 @@ from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parse import Body, ParsedExplain, ParsedLater
 from hiveacid.statements.handlers import handler_of
 from hiveacid.statements.values import Insert, Listing, Literals
+from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter, StreamingConnection
 
 
 def run(
@@ -85,7 +93,11 @@ def _print_all(session: Session, text: str, *, form: Format) -> None:
             print_rows(result.columns, _rows(result, form=form), form=form)
         else:
             for one in result if isinstance(result, tuple) else (result,):
-                _print_result(one, form=form)
+                if is_dataclass(one):  # what a statement that changes rows did, as figures
+                    names = [field.name for field in fields(one) if field.repr]
+                    print_rows(names, [[getattr(one, name) for name in names]], form=form)
+                else:
+                    print(one)
 
 
 def _rows(frame: Any, *, form: Format) -> Iterable[tuple[object, ...]]:
@@ -94,10 +106,97 @@ def _rows(frame: Any, *, form: Format) -> Iterable[tuple[object, ...]]:
     return (tuple(row) for row in rows)
 
 
-def _print_result(result: Any, *, form: Format) -> None:
-    """What a statement that changes rows did, as one row of figures."""
-    if is_dataclass(result):
-        names = [one.name for one in fields(result) if one.repr]
-        print_rows(names, [[getattr(result, name) for name in names]], form=form)
-    else:
-        print(result)
+_READ_BYTES = 1 << 16
+
+
+def stream(
+    url: str,
+    table: str,
+    source: IO[bytes],
+    *,
+    form: str,
+    delimiter: str,
+    pattern: str,
+    partition: str,
+    commit_rows: int,
+    commit_s: float,
+    rejected: str | None,
+) -> None:
+    """Stream until the input ends; a line of figures comes last.
+
+    Raises:
+        AcidError: what ended it; what was committed before stays.
+    """
+    writers: dict[str, Any] = {
+        "json": JsonWriter,
+        "delimited": lambda: DelimitedWriter(delimiter=delimiter),
+        "regex": lambda: RegexWriter(pattern),
+    }
+    with (
+        hiveacid.connect(None, url) as acid,
+        acid.stream(
+            table,
+            partition=partition_spec(partition) if partition else None,
+            record_writer=writers[form](),
+            strict=rejected is None,
+            rejected=rejected or None,
+        ) as connection,
+    ):
+        try:
+            _copy(source, _Often(connection, acid.client.clock, rows=commit_rows, seconds=commit_s))
+        finally:
+            done = connection.statistics
+            print(
+                f"{done.rows} rows in {done.committed} transactions, {done.rejected} rejected",
+                file=sys.stderr,
+            )
+
+
+class _Often:
+    """Commits after so many lines, or where the first has waited so long."""
+
+    def __init__(
+        self, stream: StreamingConnection, clock: Clock, *, rows: int, seconds: float
+    ) -> None:
+        self._stream, self._clock = stream, clock
+        self._rows, self._seconds = rows, seconds
+        self._waiting, self._due_s = 0, 0.0
+
+    def left_s(self) -> float | None:
+        """Seconds until a commit is due; None where nothing waits."""
+        return max(self._due_s - self._clock.monotonic_s(), 0) if self._waiting else None
+
+    def take(self, line: bytes) -> None:
+        """Write one line."""
+        if not self._waiting:
+            self._stream.begin()
+            self._due_s = self._clock.monotonic_s() + self._seconds
+        self._stream.write(line)
+        self._waiting += 1
+        if self._waiting >= self._rows:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what waits."""
+        if self._waiting:
+            self._stream.commit()
+            self._waiting = 0
+
+
+def _copy(source: IO[bytes], often: _Often) -> None:
+    """Take line by line until the input ends."""
+    rest = b""
+    while True:
+        ready, _, _ = select.select([source], [], [], often.left_s())
+        if not ready:
+            often.commit()
+            continue
+        data = os.read(source.fileno(), _READ_BYTES)
+        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
+        for line in lines:
+            if line.strip():
+                often.take(line)
+        if not data or often.left_s() == 0:
+            often.commit()
+        if not data:
+            return

@@ -10,6 +10,12 @@ in SQL, both ends belong to them. Events are planned once, when a DataFrame is f
 an end they end with what is committed then. A row's images of before and after can lie in different
 buckets and partitions, and Spark shuffles nothing for a data source: where there is a key, one task
 reads all events and pairs them.
+
+A stream of rows reads changes, too, where somebody changed rows after the place that it has read
+to: a snapshot of today may lack rows that were appended and are replaced, or deleted, since. So
+they come from the changes between the two offsets, which are told by the files of then as long as
+these are kept: of these events the inserts are taken, without those of the write ids that are
+passed over. The first batch, the table as it is, is read as of where it ends.
 """
 
 from __future__ import annotations
@@ -21,31 +27,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from hiveacid.connectors.options import FEED, TRAVEL, Options, version_asked
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
+from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.model.tables import Table, TableKind
 from hiveacid.reading.rows import condition_of
 from hiveacid.spark.arrow_read import ArrowScanTask, units_of
 from hiveacid.spark.changes import CHANGE_TYPES, ChangesTask, PairTask
 from hiveacid.spark.types import spark_type
-from hiveacid.statements.open_changes import open_changes
-from hiveacid.statements.select import Lease, open_lease
+from hiveacid.statements.changes import ChangeScan
+from hiveacid.statements.select import Lease, open_changes, open_lease
 from hiveacid.storage.changes import ChangeReader
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader, Unit
+from hiveacid.txn.past import partitions_then, past_snapshot
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from hiveacid.session import Session
-    from hiveacid.statements.changes import ChangeScan
 
 
 _TASKS_MAX: Final = 200
@@ -158,8 +164,15 @@ class BatchReader(DataSourceReader):
             lease.close()
 
     def _rows(self, reader: TableReader, units: Iterable[Unit]) -> Iterator[pa.RecordBatch]:
-        meets = _meeting(self._condition(reader.table))
-        return read_units(reader, units, self._schema, keep=meets)
+        expression = self._condition(reader.table).expression
+
+        def met(rows: pa.RecordBatch) -> pa.RecordBatch:
+            if expression is None:
+                return rows
+            found = filtered(pa.Table.from_batches([rows]), expression).combine_chunks()
+            return next(iter(found.to_batches()), rows.slice(0, 0))
+
+        return read_units(reader, units, self._schema, keep=met)
 
     def __getstate__(self) -> dict[str, Any]:
         self._planned()
@@ -192,19 +205,6 @@ class BatchReader(DataSourceReader):
         return condition_of(text, table.all_columns, table=table.name)
 
 
-def _meeting(condition: Condition) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What leaves out the rows that do not meet a condition."""
-    expression = condition.expression
-
-    def met(rows: pa.RecordBatch) -> pa.RecordBatch:
-        if expression is None:
-            return rows
-        found = filtered(pa.Table.from_batches([rows]), expression).combine_chunks()
-        return next(iter(found.to_batches()), rows.slice(0, 0))
-
-    return met
-
-
 def _reader(plan: ScanPlan) -> TableReader:
     snapshot = plan.snapshot
     return TableReader(plan.files, snapshot.table, frozenset(plan.columns), snapshot.valid)
@@ -217,12 +217,12 @@ def tasks_of(units: Sequence[object]) -> list[tuple[bytes, ...]]:
     return [tuple(pickled[first::count]) for first in range(count)]
 
 
+Kept = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""What leaves rows out."""
+
+
 def read_units(
-    reader: TableReader,
-    units: Iterable[Unit],
-    schema: StructType,
-    *,
-    keep: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda rows: rows,
+    reader: TableReader, units: Iterable[Unit], schema: StructType, *, keep: Kept
 ) -> Iterator[pa.RecordBatch]:
     """The rows of units as Spark expects them; ``keep`` leaves some out."""
     task, zone = ArrowScanTask((), reader), session_zone()
@@ -356,13 +356,90 @@ def partitions_of(scan: ChangeScan) -> list[ChangesPartition]:
     return [ChangesPartition(units, scan.reader, pairs) for units in tasks]
 
 
-def read_events(partition: ChangesPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The events of a task as Spark expects them."""
+def read_events(
+    partition: ChangesPartition, schema: StructType, *, keep: Kept = lambda rows: rows
+) -> Iterator[pa.RecordBatch]:
+    """The events of a task as Spark expects them; ``keep`` leaves some out."""
     task, zone = ChangesTask(partition.units, partition.reader), session_zone()
     events = (batch for number in range(len(partition.units)) for batch in task.read(number))
     if partition.pairs is not None:
         table = partition.pairs.finished(list(events), partition.reader.schema())
         events = iter(table.to_batches())
-    for batch in events:
+    for batch in map(keep, events):
         if batch.num_rows:
             yield spark_batch(batch, schema, zone=zone)
+
+
+_EVERY_EVENT: Final = ChangeRange(
+    0, None, (), Deduplication.NONE, computes_updates=False, includes_since=True
+)
+
+
+@dataclass(frozen=True)
+class AppendedPartition(InputPartition):
+    """The changes that a task reads, and the write ids that it passes over."""
+
+    changes: ChangesPartition
+    skipped: frozenset[int]
+
+
+def appended_between(
+    session: Session,
+    table: Table,
+    schema: StructType,
+    states: tuple[Version, Version],
+    *,
+    skipped: frozenset[int] | None,
+) -> Sequence[InputPartition]:
+    """The tasks of the rows that the write ids between two states appended, without those of the
+    write ids ``skipped``. None: no change is skipped; else partitions that went are passed over,
+    with their rows, and those that came are read as they are.
+
+    Raises:
+        SnapshotExpiredError: files that tell them are cleaned.
+    """
+    own = session.client.own
+    # with what happened to partitions since; all up to a write id is no place in the commits
+    low, high = (
+        replace(own.version(table.name, write_id=one.write_id), valid=one.valid, sequence=None)
+        for one in states
+    )
+    if skipped is not None:
+        low, high = (replace(one, dropped=(), came=()) for one in (low, high))
+    context = session.reading_context()
+    scan = open_changes(context, table, _EVERY_EVENT, schema.names, between=(low, high))
+    return [AppendedPartition(one, skipped or frozenset()) for one in partitions_of(scan)]
+
+
+def table_then(session: Session, table: Table, state: Version) -> Snapshot:
+    """What a table was at a state.
+
+    Raises:
+        SnapshotExpiredError: files of it are cleaned.
+    """
+    client = session.client
+    version = client.own.version(table.name, write_id=state.write_id)
+    version = replace(version, valid=state.valid)
+    with client.transactions.begin(read_only=True) as txn:
+        return past_snapshot(
+            client.metastore,
+            table,
+            version,
+            partitions_then(table, version, txn.partitions(table)),
+            files=client.files,
+            valid_txns=txn.valid_txns,
+            hive_cleans=txn.hive_cleans,
+            is_whole=False,  # its files are not counted: it is no version of the order of commits
+        )
+
+
+def read_appended(partition: AppendedPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a task as Spark expects them."""
+    skipped = pa.array(sorted(partition.skipped), pa.int64())
+
+    def appended(events: pa.RecordBatch) -> pa.RecordBatch:
+        is_insert = pc.equal(events.column("_change_type"), "insert")
+        is_skipped = pc.is_in(events.column("_commit_version"), skipped)
+        return events.filter(pc.and_not(is_insert, is_skipped))
+
+    return read_events(partition.changes, schema, keep=appended)

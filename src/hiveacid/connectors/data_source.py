@@ -69,8 +69,8 @@ class HiveAcidDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What reads the rows that are appended, write id by write id, or what changed."""
         from hiveacid.connectors.batch_read import changes_asked
-        from hiveacid.connectors.change_stream import LimitedChangeStreamReader
         from hiveacid.connectors.stream_read import LimitedStreamReader
+        from hiveacid.connectors.table_stream import LimitedChangeStreamReader
 
         options = Options.of(self.options, SOURCE)
         made = LimitedChangeStreamReader if changes_asked(options) else LimitedStreamReader

@@ -12,12 +12,13 @@ asked for it once.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
+from operator import attrgetter
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -90,7 +91,8 @@ def enable(
             another metastore; besides as ``connect``.
         MetastoreError: nothing usable is at the URL.
     """
-    _refuse_stopped(spark)
+    if _is_stopped(spark):
+        raise InvalidInputError("The Spark session is stopped")
     where = fspath(url), None if warehouse is None else fspath(warehouse)
     with _LOCK:
         there = _enabled(spark)
@@ -112,8 +114,8 @@ def enable(
             raise
         _STATE.enabled[mark] = _Enabled(mark, *where, acid)
         _STATE.change = object()
-        _install(type(spark), _SESSION)
-        _install(frames_class, _FRAME)
+        _install(type(spark), _SESSION, lambda spark: spark)
+        _install(frames_class, _FRAME, attrgetter("sparkSession"))
         return acid
 
 
@@ -143,9 +145,9 @@ def acid_of(spark: Any) -> Session | None:
     """What answers for a Spark session; None where it is not enabled, or hiveacid itself calls."""
     if not _STATE.enabled or is_own_call():
         return None
-    since, known = _known_of(spark)
-    if since is _STATE.change:
-        return known
+    known: tuple[object, Session | None] = getattr(spark, _KNOWN, (None, None))
+    if known[0] is _STATE.change:
+        return known[1]
     with _LOCK:
         there = _enabled(spark)
         acid = None if there is None else there.acid
@@ -153,11 +155,6 @@ def acid_of(spark: Any) -> Session | None:
             acid = acid.over(spark)
         setattr(spark, _KNOWN, (_STATE.change, acid))
         return acid
-
-
-def _known_of(spark: Any) -> tuple[object, Session | None]:
-    known: tuple[object, Session | None] = getattr(spark, _KNOWN, (None, None))
-    return known
 
 
 def enabled_acid(spark: Any) -> Session:
@@ -193,20 +190,7 @@ def _is_stopped(spark: Any) -> bool:
     return context is not None and type(context)._active_spark_context is not context
 
 
-def _refuse_stopped(spark: Any) -> None:
-    if _is_stopped(spark):
-        raise InvalidInputError("The Spark session is stopped")
-
-
 # -------------------------------------------------------------------- in the place of what
-
-
-def _session_of(value: Any) -> Any:
-    return value.sparkSession
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _stop(acid: Session, original: Callable[[], None]) -> None:
@@ -236,8 +220,9 @@ _FRAME: Final[Mapping[str, tuple[Any, bool]]] = {
 """Those of a DataFrame."""
 
 
-def _install(of: type, replacements: Mapping[str, tuple[Any, bool]]) -> None:
-    session_of = _itself if replacements is _SESSION else _session_of
+def _install(
+    of: type, replacements: Mapping[str, tuple[Any, bool]], session_of: Callable[[Any], Any]
+) -> None:
     for name, (replacement, is_property) in replacements.items():
         holder = next((one for one in of.__mro__ if name in vars(one)), None)
         original = None if holder is None else vars(holder)[name]
@@ -280,4 +265,4 @@ def _replaced(
             return replacement(acid, as_it_was(value), value)
         return replacement(acid, as_it_was(value), *args, **kwargs)
 
-    return call if original is None or is_property else functools.wraps(original)(call)
+    return call if original is None or is_property else wraps(original)(call)

@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,9 +42,6 @@ from hiveacid.table import AcidTable, MergeBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from hiveacid.session import Session
-    from hiveacid.table import AcidTable
 
 
 ALIAS: Final = "_hiveacid_alias"
@@ -75,11 +72,6 @@ def table(acid: Session, original: Callable[[str], DataFrame], tableName: str) -
     return original(tableName) if ours is None else ours.df()
 
 
-def read(acid: Session, original: Any, spark: object) -> Any:
-    """``SparkSession.read``."""
-    return dressed(_Reader, original, acid, owner=spark)
-
-
 def alias(acid: Session, original: Callable[[str], Any], alias: str) -> Any:
     """``DataFrame.alias``: a source of MERGE is called so, which only Spark's plan would tell."""
     del acid
@@ -88,7 +80,7 @@ def alias(acid: Session, original: Callable[[str], Any], alias: str) -> Any:
     return made
 
 
-def dressed(ours: type, value: Any, acid: Session, *, owner: Any) -> Any:
+def dressed(ours: type, acid: Session, value: Any, owner: Any) -> Any:
     """The same object of Spark's, its methods below those of ``ours``; ``owner`` is the session or
     the DataFrame that it belongs to.
     """
@@ -271,16 +263,6 @@ class _Clause:
         return self.merge.add(f"{self.kind}_{action}", *args, where=self.condition)
 
 
-def read_stream(acid: Session, original: Any, spark: object) -> Any:
-    """``SparkSession.readStream``."""
-    return dressed(_StreamReader, original, acid, owner=spark)
-
-
-def write_stream(acid: Session, original: Any, frame: object) -> Any:
-    """``DataFrame.writeStream``."""
-    return dressed(_StreamWriter, original, acid, owner=frame)
-
-
 def _make_found(acid: Session, instead: str) -> None:
     """Lets Spark find the data source, whose streams are there from Spark 4 on. A local Spark looks
     for it by the first ``python3`` in PATH, which in an environment that is not activated is one
@@ -412,3 +394,11 @@ class _StreamWriter(_Stream):
         _make_found(self._acid, "df.writeStream.foreachBatch(hiveacid.foreach_batch(acid, name))")
         self._name(ours)
         return super().start()  # type: ignore[misc]
+
+
+read: Final = partial(dressed, _Reader)
+"""``SparkSession.read``."""
+read_stream: Final = partial(dressed, _StreamReader)
+"""``SparkSession.readStream``."""
+write_stream: Final = partial(dressed, _StreamWriter)
+"""``DataFrame.writeStream``."""

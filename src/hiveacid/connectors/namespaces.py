@@ -7,6 +7,7 @@ the first of our tables goes there; DROP DATABASE drops both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
@@ -125,11 +126,6 @@ def _frame(acid: Session, rows: Sequence[tuple[Any, ...]], schema: str) -> DataF
 # -------------------------------------------------------------------- spark.catalog
 
 
-def catalog(acid: Session, original: Any, spark: object) -> Any:
-    """``SparkSession.catalog``."""
-    return dressed(_Catalog, original, acid, owner=spark)
-
-
 class _Catalog(Told):
     """Above Spark's own ``Catalog``; what takes no table is Spark's."""
 
@@ -212,6 +208,10 @@ class _Catalog(Told):
 
     def _ours(self, table: str, database: str | None = None) -> AcidTable | None:
         return table_named(self._acid, table if database is None else quoted(database, table))
+
+
+catalog: Final = partial(dressed, _Catalog)
+"""``SparkSession.catalog``."""
 
 
 def _entry(ours: AcidTable) -> Any:

@@ -13,7 +13,6 @@ from hiveacid.model.history import AsOf, as_of
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
-    from hiveacid.settings import Settings
 
 VARIABLE: Final = "HIVEACID_METASTORE"
 _EVERYWHERE: Final = ("table", "metastore")
@@ -130,12 +129,6 @@ class Options:
         if not text.isascii() or not text.isdigit():
             raise InvalidInputError(f"Option {name} is a whole number, not {text!r}", option=name)
         return int(text)
-
-    def session_settings(self) -> Settings:
-        """The settings that ``connect`` gives to its session."""
-        from hiveacid.settings import Settings
-
-        return Settings.of(dict(self.settings))
 
     def _url(self) -> str:
         known = os.environ.get(VARIABLE)

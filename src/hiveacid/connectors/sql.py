@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -399,12 +400,11 @@ def _frame(acid: Session, answer: Any) -> DataFrame:
         return answer
     answers = answer if isinstance(answer, tuple) else (answer,)
     with own_calls():
-        counts = {name: 0 for one in answers for name in _counts(one)}
+        counts: Counter[str] = Counter()
+        for one in answers:
+            counts.update(_counts(one))
         if not counts:
             return acid.spark.range(0).select()
-        for one in answers:
-            for name, count in _counts(one).items():
-                counts[name] = counts[name] + count
         items = ", ".join(f"{count}L AS {name}" for name, count in counts.items())
         return acid.spark.sql(f"SELECT {items} FROM VALUES (0) AS one(row)")
 

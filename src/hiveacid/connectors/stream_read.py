@@ -24,14 +24,16 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from hiveacid.connectors.batch_read import check_schema, read_units, tasks_of
-from hiveacid.connectors.options import Options
-from hiveacid.connectors.stream_appended import (
+from hiveacid.connectors.batch_read import (
     AppendedPartition,
     appended_between,
+    check_schema,
     read_appended,
+    read_units,
     table_then,
+    tasks_of,
 )
+from hiveacid.connectors.options import Options
 from hiveacid.connectors.table_stream import (
     ANEW,
     Limited,
@@ -44,7 +46,6 @@ from hiveacid.connectors.table_stream import (
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
 from hiveacid.layout.directories import (
-    AcidDirectory,
     BaseName,
     DeltaDirectory,
     DeltaName,
@@ -186,8 +187,14 @@ class StreamReader(TableStream):
         assert isinstance(partition, RangePartition)
         reader: TableReader = pickle.loads(partition.reader)
         units = map(pickle.loads, partition.units)
-        chosen = partition.write_ids if reader.row_ids else None
-        yield from read_units(reader, units, self._schema, keep=_keep(chosen))
+
+        def kept(batch: pa.RecordBatch) -> pa.RecordBatch:
+            if not reader.row_ids:
+                return batch
+            ids = batch.column(batch.schema.names.index(ROW_ID_COLUMN))
+            return batch.filter(partition.write_ids.mask(ids.field(0)))
+
+        yield from read_units(reader, units, self._schema, keep=kept)
 
     def _last(self, session: Session, table: Table) -> dict[str, Any]:
         """The highest write id up to which all are decided: a batch never ends below where the
@@ -250,8 +257,11 @@ class StreamReader(TableStream):
         lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
         sizes: dict[int, int] = {}
         for part in _narrowed(lease.snapshot, wanted, lease.files).parts:
-            for last, size in _sizes(part.directory):
-                sizes[last] = sizes.get(last, 0) + size
+            base = part.directory.base
+            for one in (*part.directory.deltas, *(() if base is None else (base,))):
+                size_bytes = sum(file.size_bytes for file in one.files)
+                last = write_ids_of(one.name)[1]
+                sizes[last] = sizes.get(last, 0) + size_bytes
         sum_bytes, reached = 0, wanted.low
         for last in sorted(sizes):
             sum_bytes += sizes[last]
@@ -372,7 +382,11 @@ def _narrowed(snapshot: Snapshot, wanted: WriteIds, files: Files) -> Snapshot:
         base = directory.base
         if base is not None and not wanted.overlap(base.name):
             base = None
-        deltas = tuple(one for one in directory.deltas if _is_wanted(one, wanted))
+        deltas = tuple(
+            one
+            for one in directory.deltas
+            if wanted.overlap(one.name) and (wanted.is_first or not one.name.is_delete)
+        )
         if snapshot.table.acid_mode is AcidMode.INSERT_ONLY:
             deltas = _told_apart(snapshot, part, wanted, files)
             base = None
@@ -380,10 +394,6 @@ def _narrowed(snapshot: Snapshot, wanted: WriteIds, files: Files) -> Snapshot:
         narrowed = replace(directory, base=base, deltas=deltas, originals=originals)
         parts.append(SnapshotPart(part.partition, narrowed))
     return Snapshot(snapshot.table, snapshot.valid, tuple(parts))
-
-
-def _is_wanted(delta: DeltaDirectory, wanted: WriteIds) -> bool:
-    return wanted.overlap(delta.name) and (wanted.is_first or not delta.name.is_delete)
 
 
 def _told_apart(
@@ -424,20 +434,3 @@ def _is_chosen(delta: DeltaDirectory, wanted: WriteIds) -> bool:
     """Whether all of a directory's rows are wanted, or none."""
     first, last = write_ids_of(delta.name)
     return wanted.cover(delta.name) or (first == last and first in wanted.skipped)
-
-
-def _sizes(directory: AcidDirectory) -> Iterator[tuple[int, int]]:
-    """Of each directory its last write id, and its bytes."""
-    places = (*directory.deltas, *(() if directory.base is None else (directory.base,)))
-    for one in places:
-        yield write_ids_of(one.name)[1], sum(file.size_bytes for file in one.files)
-
-
-def _keep(wanted: WriteIds | None) -> Any:
-    def kept(batch: pa.RecordBatch) -> pa.RecordBatch:
-        if wanted is None:
-            return batch
-        ids = batch.column(batch.schema.names.index(ROW_ID_COLUMN))
-        return batch.filter(wanted.mask(ids.field(0)))
-
-    return kept

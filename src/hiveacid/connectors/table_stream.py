@@ -6,24 +6,40 @@ The checkpoint of a stream says what is read again; the name of a consumer is fo
 cannot do: to keep files while the stream is down, to show how far behind it is, and to begin
 another checkpoint where this one ended. It moves when Spark says that a batch is done, and again
 when the next one is planned; so a new checkpoint may read the last batch again.
+
+And the streams with ``readChangeFeed``: what changed, version by version. Versions are in the order
+of commits, which need not be that of write ids. So an offset is a version (the write id that
+committed last) and the lower write ids that had not committed by then: they come in a later batch.
+A batch is what changed between the states of two offsets, as ``emp.changes`` tells it, images
+paired by key within the batch.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSourceStreamReader
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from hiveacid.connectors.batch_read import readable_table
+from hiveacid.connectors.batch_read import (
+    ChangesPartition,
+    form_asked,
+    opened,
+    partitions_of,
+    read_events,
+    readable_table,
+)
 from hiveacid.connectors.options import Options
 from hiveacid.errors import ConflictError, InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.model.history import ConsumerMove, Pin, PinKind, Version
 from hiveacid.model.tables import AcidMode, Table
-from hiveacid.model.valid import RangeValidity
+from hiveacid.model.valid import RangeValidity, ValidWriteIdList
+from hiveacid.statements.changes import is_before, last_version, state_of
 from hiveacid.txn.pins import (
     check_no_other_cleaner,
     consumer_pin,
@@ -37,15 +53,16 @@ if TYPE_CHECKING:
     from hiveacid.metastore.api import OwnDatabase
     from hiveacid.session import Session
 
+
 _DAY_MS = 86_400_000
 
 
 class StreamConsumer:
-    """The consumer that a stream's options name, if any; for one stream."""
+    """The consumer that a stream's options name, if any (``name``); for one stream."""
 
     def __init__(self, options: Options) -> None:
         given = options.more.get("consumer")
-        self._name = None if given is None else pin_name(given, PinKind.CONSUMER)
+        self.name = None if given is None else pin_name(given, PinKind.CONSUMER)
         days = options.number("consumerRetainDays")
         if days is not None and (given is None or days == 0):
             raise InvalidInputError(
@@ -55,14 +72,9 @@ class StreamConsumer:
         self._keep_ms = None if days is None else days * _DAY_MS
         self._pin: Pin | None = None
 
-    @property
-    def is_named(self) -> bool:
-        """Whether there is one."""
-        return self._name is not None
-
     def begins(self, own: OwnDatabase, table: Table) -> Pin | None:
         """What it has read to, where a stream begins with no checkpoint; None for a new one."""
-        return None if self._name is None else find_consumer(own, table.name, self._name)
+        return None if self.name is None else find_consumer(own, table.name, self.name)
 
     def begin(self, own: OwnDatabase, table: Table, state: Version) -> None:
         """Keep the files of a new one from now on.
@@ -70,7 +82,7 @@ class StreamConsumer:
         Raises:
             UnsupportedError: a service of Hive cleans, too.
         """
-        if self._name is not None and find_consumer(own, table.name, self._name) is None:
+        if self.name is not None and find_consumer(own, table.name, self.name) is None:
             check_no_other_cleaner(own, "A consumer")
             made = self._at(table, state)
             own.add_pins([made], keep_ms=kept_for_ms(made, self._keep_ms))
@@ -83,22 +95,22 @@ class StreamConsumer:
         Raises:
             ConflictError: another stream has read beyond under its name.
         """
-        if self._name is None:
+        if self.name is None:
             yield
             return
         with consumer_pin(
             own,
             table,
-            self._name,
+            self.name,
             keep_ms=self._keep_ms,
             first=lambda: low,
         ) as pin:
             if not low.valid.covers(pin.valid):
                 raise ConflictError(
-                    f"The consumer {self._name} of {table.name} is at version {pin.write_id}, and"
+                    f"The consumer {self.name} of {table.name} is at version {pin.write_id}, and"
                     f" this stream at version {low.write_id}: another one reads under its name",
                     table=str(table.name),
-                    consumer=self._name,
+                    consumer=self.name,
                     version=int(pin.write_id),
                 )
             self._pin = self._moved(own, pin, self._at(table, low))
@@ -110,17 +122,17 @@ class StreamConsumer:
         Raises:
             ConflictError: another stream reads under its name, too.
         """
-        if self._name is None:
+        if self.name is None:
             return
         if self._pin is None:
             self.begin(own, table, state)
-            self._pin = find_consumer(own, table.name, self._name)
+            self._pin = find_consumer(own, table.name, self.name)
         if self._pin is not None and state.valid.covers(self._pin.valid):
             self._pin = self._moved(own, self._pin, self._at(table, state))
 
     def _at(self, table: Table, state: Version) -> Pin:
-        assert self._name is not None
-        return Pin(PinKind.CONSUMER, self._name, table.name, state.write_id, state.valid)
+        assert self.name is not None
+        return Pin(PinKind.CONSUMER, self.name, table.name, state.write_id, state.valid)
 
     def _moved(self, own: OwnDatabase, pin: Pin, after: Pin) -> Pin:
         own.move_consumers([ConsumerMove(pin, after, kept_for_ms(pin, self._keep_ms))])
@@ -145,7 +157,13 @@ class TableStream(DataSourceStreamReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._versions_max, self._bytes_max = check_limits(options)
+        self._versions_max = options.number("maxWriteIdsPerTrigger")
+        self._bytes_max = options.number("maxBytesPerTrigger")
+        if limits is None and (self._versions_max or self._bytes_max):
+            raise UnsupportedError(
+                "maxWriteIdsPerTrigger and maxBytesPerTrigger need Spark 4.2: before, a Python"
+                " source is not told where a batch begins"
+            )
         self._consumer = StreamConsumer(options)
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
@@ -159,7 +177,7 @@ class TableStream(DataSourceStreamReader):
         Raises:
             ConflictError: another stream reads under the name of its consumer.
         """
-        if not self._consumer.is_named:
+        if self._consumer.name is None:
             return
         with self._options.connect() as session:
             table = stream_table(session, self._options)
@@ -230,21 +248,6 @@ def stream_table(session: Session, options: Options) -> Table:
     return table
 
 
-def check_limits(options: Options) -> tuple[int | None, int | None]:
-    """How many write ids, and how many bytes, a batch may have.
-
-    Raises:
-        UnsupportedError: this version of Spark knows no limits.
-    """
-    found = options.number("maxWriteIdsPerTrigger"), options.number("maxBytesPerTrigger")
-    if limits is None and any(found):
-        raise UnsupportedError(
-            "maxWriteIdsPerTrigger and maxBytesPerTrigger need Spark 4.2: before, a Python"
-            " source is not told where a batch begins"
-        )
-    return found
-
-
 def identity(table: Table) -> str:
     """What a rename keeps and no other table has."""
     return f"{table.created_at_ms} {table.location}" if table.id is None else str(table.id)
@@ -298,3 +301,149 @@ def check_told(
             write_id=max(lost),
             note=f"The option consumer keeps such files for a stream. {ANEW}",
         )
+
+
+_LATEST: Final = "latest"
+
+
+class ChangeStreamReader(TableStream):
+    """A stream of changes, without limits."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._form = form_asked(options)
+        self._starting = _starting(options)
+        if options.flag("skipChangeCommits"):
+            raise InvalidInputError(
+                "skipChangeCommits does not go with readChangeFeed", option="skipChangeCommits"
+            )
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the first batch.
+
+        Raises:
+            InvalidInputError: it is not said where a new stream begins.
+        """
+        with self._options.connect() as session:
+            table = stream_table(session, self._options)
+            own, now = session.client.own, _now(session, table)
+            known = self._consumer.begins(own, table)
+            if known is not None:
+                return _offset(table, Version(known.write_id, known.valid, None, None))
+            if self._starting is None:
+                raise InvalidInputError(
+                    "A stream of changes needs the first version that is read",
+                    note=".option('startingVersion', 3), or 'latest' for what comes from now on.",
+                    option="startingVersion",
+                )
+            if self._starting == _LATEST:
+                first = last_version(own, table, now, own.version(table.name, write_id=0))
+            else:
+                first = state_of(own, table, now, int(self._starting), included=False)
+            self._consumer.begin(own, table, first)
+            return _offset(table, first)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The tasks of a batch; one alone where updates get their images.
+
+        Raises:
+            InvalidInputError: the checkpoint is one of another table.
+            SnapshotExpiredError: files that told the changes are cleaned.
+            ConflictError: another stream reads under the name of its consumer.
+        """
+        if start == end:
+            return []
+        with self._options.connect() as session:
+            table, own = stream_table(session, self._options), session.client.own
+            low, high = (_state(session, table, one) for one in (start, end))
+            with self._consumer.reading(own, table, low):
+                found = opened(session, self._options, self._form, self._schema, (low, high))
+            return partitions_of(found)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of a task."""
+        assert isinstance(partition, ChangesPartition)
+        yield from read_events(partition, self._schema)
+
+    def _last(self, session: Session, table: Table) -> dict[str, Any]:
+        own = session.client.own
+        begin = own.version(table.name, write_id=0)
+        return _offset(table, last_version(own, table, _now(session, table), begin))
+
+    def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
+        return _state(session, table, offset)
+
+    def _next(
+        self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
+    ) -> dict[str, Any]:
+        low = _state(session, table, start)
+        high = last_version(
+            session.client.own,
+            table,
+            _now(session, table),
+            low,
+            versions_max=self._versions_max if is_limited else None,
+            bytes_max=self._bytes_max if is_limited else None,
+        )
+        if self._until is not None:
+            last = _state(session, table, self._until)
+            high = last if is_before(last, high) else high
+            high = low if is_before(high, low) else high
+        return start if high.valid == low.valid else _offset(table, high)
+
+
+class LimitedChangeStreamReader(ChangeStreamReader, Limited):
+    """A stream of changes, a batch of which may have an end where Spark can say so."""
+
+
+def _starting(options: Options) -> str | None:
+    """``startingVersion``, or its other name.
+
+    Raises:
+        InvalidInputError: both, or no version.
+    """
+    given = [options.more.get(name) for name in ("startingversion", "startingwriteid")]
+    if None not in given:
+        raise InvalidInputError(
+            "startingVersion and startingWriteId are two names of one option",
+            option="startingVersion",
+        )
+    text = given[0] or given[1]
+    if text is not None and text != _LATEST and not (text.isascii() and text.isdigit()):
+        raise InvalidInputError(
+            f"Option startingVersion is a version or 'latest', not {text!r}",
+            option="startingVersion",
+        )
+    return text
+
+
+def _now(session: Session, table: Table) -> ValidWriteIdList:
+    (found,) = session.client.metastore.valid_write_ids((table.name,))
+    return found
+
+
+def _offset(table: Table, state: Version) -> dict[str, Any]:
+    found: dict[str, Any] = {"table": identity(table), "version": int(state.write_id)}
+    return {**found, "without": list(state.valid.open)} if state.valid.open else found
+
+
+def _state(session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
+    """The state of an offset. What Hive itself committed later is not told by any order of commits,
+    but by what the offset says.
+
+    Raises:
+        InvalidInputError: it is one of another table, or of a stream of rows.
+    """
+    check_same(table, offset)
+    if "version" not in offset:
+        raise InvalidInputError(
+            "The checkpoint is one of a stream of rows, without readChangeFeed",
+            table=str(table.name),
+        )
+    version = session.client.own.version(table.name, write_id=int(offset["version"]))
+    valid, without = version.valid, offset.get("without", ())
+    if not without:
+        return version
+    opened = (*valid.open, *without)
+    valid = ValidWriteIdList.of(valid.table, hwm=valid.hwm, open=opened, aborted=valid.aborted)
+    return replace(version, valid=valid)

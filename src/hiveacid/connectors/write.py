@@ -48,6 +48,7 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.directories import staging_name
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table
+from hiveacid.settings import Settings
 from hiveacid.spark.jobs import settle
 from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns, extra_columns
@@ -205,7 +206,7 @@ def _kept_alive(work: Work) -> Iterator[None]:
     may be short and many: one that begins when a quarter of it is over sends one at once. A write
     that is quicker than that asks nothing of the metastore.
     """
-    every_s = work.options.session_settings().txn_timeout_s / 2
+    every_s = Settings.of(dict(work.options.settings)).txn_timeout_s / 2
     now_ms, write = SystemClock().now_ms(), work.target.staging
     if now_ms - _BEATEN.get(write, work.begun_ms) > every_s / 2 * 1000:
         _BEATEN.clear()
@@ -358,11 +359,13 @@ def _tell_done(work: Work, batch: tuple[str, int]) -> None:
 # -------------------------------------------------------------------- what Spark calls
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """A write of a DataFrame. It begins when Spark pickles it, to send it to the workers."""
+class _Beginning:
+    """A write that begins when Spark pickles it, to send it to the workers."""
 
-    def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
-        self._begin = partial(begin, options, schema, overwrite=overwrite)
+    def __init__(self, options: Options, schema: StructType, *, overwrite: bool = False) -> None:
+        self._options = options
+        self._schema = schema
+        self._overwrite = overwrite
         self._work: Work | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -371,8 +374,12 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _begun(self) -> Work:
         if self._work is None:
-            self._work = self._begin()
+            self._work = begin(self._options, self._schema, overwrite=self._overwrite)
         return self._work
+
+
+class BatchWriter(_Beginning, DataSourceArrowWriter):
+    """A write of a DataFrame."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Stage the rows of a task."""
@@ -388,21 +395,10 @@ class BatchWriter(DataSourceArrowWriter):
         abort(self._begun())
 
 
-class StreamWriter(DataSourceStreamWriter):
-    """The micro-batches of a sink: Spark makes one of these for the tasks of each, which begins
-    when it is pickled, and another for its commit, which knows what the tasks tell.
+class StreamWriter(_Beginning, DataSourceStreamWriter):
+    """The micro-batches of a sink: Spark makes one of these for the tasks of each, and another for
+    its commit, which knows what the tasks tell.
     """
-
-    def __init__(self, options: Options, schema: StructType) -> None:
-        self._schema = schema
-        self._options = options
-        self._begin = partial(begin, options, schema, overwrite=False)
-        self._work: Work | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self._work is None:
-            self._work = self._begin()
-        return self.__dict__
 
     def write(self, iterator: Iterator[Row]) -> Written:
         """Stage the rows of a task."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial, partialmethod
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,15 +32,10 @@ _DYNAMIC: Final = "spark.sql.sources.partitionOverwriteMode"
 _COLUMN: Final = re.compile(r"Column<b?['\"](.*)['\"]>", re.DOTALL)
 
 
-def write(acid: Session, original: Any, frame: object) -> Any:
-    """``DataFrame.write``."""
-    return dressed(_Writer, original, acid, owner=frame)
-
-
 def write_to(acid: Session, original: Callable[[str], Any], table: str) -> Any:
     """``DataFrame.writeTo``."""
     frame = original.__self__  # type: ignore[attr-defined]
-    made = dressed(_WriterV2, original(table), acid, owner=frame)
+    made = dressed(_WriterV2, acid, original(table), frame)
     made._name = table
     return made
 
@@ -209,7 +205,12 @@ class _Writer(Told):
         if ours is None or (self._mode == "overwrite" and _flag(options, "overwriteSchema")):
             self._create(name, ours, options)
         elif self._mode in ("append", "overwrite"):
-            _check_partitions(ours, self._told.get("partitioned_by"))
+            keys, wanted = ours.definition.partition_keys, self._told.get("partitioned_by")
+            if wanted is not None and tuple(name.lower() for name in wanted) != keys:
+                raise InvalidInputError(
+                    f"{ours.name} is partitioned by ({', '.join(keys)}), not ({', '.join(wanted)})",
+                    table=str(ours.name),
+                )
             overwrite = self._mode == "overwrite"
             store(ours, self._acid, self._owner, overwrite=overwrite, options=options)
         elif self._mode != "ignore":
@@ -233,22 +234,15 @@ class _Writer(Told):
         )
 
 
+write: Final = partial(dressed, _Writer)
+"""``DataFrame.write``."""
+
+
 def _refuse_other_format(ours: AcidTable | None) -> None:
     if ours is not None:
         raise UnsupportedError(
             f"{ours.name} is a table of ours: another format cannot take its place",
             note="DROP TABLE first, or leave .format(...) out",
-        )
-
-
-def _check_partitions(ours: AcidTable, partitioned_by: Sequence[str] | None) -> None:
-    if partitioned_by is None:
-        return
-    keys = ours.definition.partition_keys
-    if tuple(name.lower() for name in partitioned_by) != keys:
-        raise InvalidInputError(
-            f"{ours.name} is partitioned by ({', '.join(keys)}), not ({', '.join(partitioned_by)})",
-            table=str(ours.name),
         )
 
 
@@ -270,15 +264,6 @@ class _WriterV2(Told):
     def clusterBy(self, col: str, *cols: str) -> Any:
         self._told["refused"] = "clusterBy"
         return super().clusterBy(col, *cols)  # type: ignore[misc]
-
-    def create(self) -> None:
-        self._make("create")
-
-    def replace(self) -> None:
-        self._make("replace")
-
-    def createOrReplace(self) -> None:
-        self._make("createOrReplace")
 
     def append(self) -> None:
         ours = self._ours
@@ -328,6 +313,10 @@ class _WriterV2(Told):
             properties=self._told.get("properties", {}),
             or_replace=how != "create",
         )
+
+    create = partialmethod(_make, "create")
+    replace = partialmethod(_make, "replace")
+    createOrReplace = partialmethod(_make, "createOrReplace")
 
 
 def _column_name(column: Any) -> str:

@@ -11,7 +11,7 @@ from hiveacid.model.history import ChangeRange, Deduplication, PinKind
 from hiveacid.model.tables import Table, TableName
 from hiveacid.past import kept_ms
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.pins import check_moves
+from hiveacid.statements.history import check_moves
 from hiveacid.txn.pins import pin_name
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def read_changes(
 def _opened(
     table: SessionTable, wanted: ChangeRange, columns: str | Sequence[str] | None
 ) -> ChangeScan:
-    from hiveacid.statements.open_changes import open_changes
+    from hiveacid.statements.select import open_changes
 
     names = [columns] if isinstance(columns, str) else columns
     return open_changes(table.session.reading_context(), table.definition, wanted, names)

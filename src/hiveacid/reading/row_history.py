@@ -22,7 +22,7 @@ from hiveacid.reading.rows import condition_of
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import KINDS, history
 from hiveacid.statements.matching import Keys
-from hiveacid.statements.open_changes import open_changes
+from hiveacid.statements.select import open_changes
 from hiveacid.statements.values import Listing
 from hiveacid.storage.change_pairs import POSTIMAGE, PREIMAGE
 from hiveacid.storage.changes import CHANGE_FIELDS, DELETE

@@ -18,8 +18,7 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
 from hiveacid.model.tables import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of, tokenize
-from hiveacid.statements.history import UndoTransaction
-from hiveacid.statements.pins import CreateTag, DropPin, ShowPins
+from hiveacid.statements.history import CreateTag, DropPin, ShowPins, UndoTransaction
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 

@@ -229,7 +229,14 @@ class _Plan:
         own, table, txn, wanted = self.own, self.table, self.txn, self.wanted
         high = high or self._last(low)
         commits = _commits_after(own, table, self.now, low)
-        versions = _versions(commits, self.now, low, high)
+        versions = Versions(
+            low.valid,
+            high.valid,
+            self.now,
+            last=int(high.write_id),
+            positions=_positions(commits, low.valid, high.valid),
+            times_ms={int(one.write_id): one.committed_ms for one in commits},
+        )
         _check_partitions(own, table, low, high)
         key = _key(table, wanted)
         names = _columns(table, self.columns)
@@ -341,19 +348,6 @@ def _limited(commits: Sequence[Commit], versions_max: int | None, bytes_max: int
         if at and bytes_max and size_bytes > bytes_max:
             return at
     return count
-
-
-def _versions(
-    commits: Sequence[Commit], now: ValidWriteIdList, low: Version, high: Version
-) -> Versions:
-    return Versions(
-        low.valid,
-        high.valid,
-        now,
-        last=int(high.write_id),
-        positions=_positions(commits, low.valid, high.valid),
-        times_ms={int(one.write_id): one.committed_ms for one in commits},
-    )
 
 
 def is_before(first: Version, second: Version) -> bool:

@@ -7,7 +7,7 @@ so that a refused statement uses up no write id (real-hive.md 9).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
@@ -138,21 +138,20 @@ def check_merge(statement: Merge, table: Table) -> None:
     """
     only_inserts = all(isinstance(clause, NotMatchedInsert) for clause in statement.clauses)
     check_row_changes(table, rows=not only_inserts)
-    _check_aliases(statement)
-    _check_reachable(statement)
-    for clause in statement.clauses:
-        if isinstance(clause, NotMatchedInsert):
-            _check_merge_insert(clause, table)
-        elif isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
-            check_assigned([name for name, _ in clause.assignments], table)
-
-
-def _check_aliases(statement: Merge) -> None:
     target = (statement.alias or statement.table.table).lower()
     if statement.source_alias is not None and statement.source_alias.lower() == target:
         raise InvalidInputError(
             f"Ambiguous table alias '{target}'", code=10008, table=str(statement.table)
         )
+    _check_reachable(statement)
+    for clause in statement.clauses:
+        if isinstance(clause, NotMatchedInsert) and not clause.all_columns:
+            columns = tuple(name.lower() for name in clause.columns)
+            _check_column_list(columns, table)
+            width = len(columns) or len(table.all_columns)
+            check_width(len(clause.values), table, expected=width)
+        elif isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
+            check_assigned([name for name, _ in clause.assignments], table)
 
 
 def _check_reachable(statement: Merge) -> None:
@@ -165,35 +164,31 @@ def _check_reachable(statement: Merge) -> None:
         clauses = [clause for clause in statement.clauses if isinstance(clause, group)]
         for number, clause in enumerate(clauses[:-1]):
             if clause.condition is None:
-                raise _unreachable(type(clause), type(clauses[number + 1]), statement)
+                code, text = _UNREACHABLE.get((type(clause), type(clauses[number + 1])), _BOTH)
+                raise InvalidInputError(
+                    f"{text} without a condition: a clause after one without a condition never"
+                    " applies",
+                    code=code,
+                    table=str(statement.table),
+                )
 
 
-def _unreachable(first: type, second: type, statement: Merge) -> InvalidInputError:
-    code, text = (
-        10404,
-        (
-            "MERGE statement with both UPDATE and DELETE clauses requires "
-            '"AND <boolean>" on the 1st WHEN MATCHED clause'
-        ),
-    )
-    if first is second is MatchedDelete:
-        code, text = 10405, "MERGE statement can have at most 1 WHEN MATCHED ... DELETE clause"
-    elif first is second is MatchedUpdate:
-        code, text = 10406, "MERGE statement can have at most 1 WHEN MATCHED ... UPDATE clause"
-    return InvalidInputError(
-        f"{text} without a condition: a clause after one without a condition never applies",
-        code=code,
-        table=str(statement.table),
-    )
-
-
-def _check_merge_insert(clause: NotMatchedInsert, table: Table) -> None:
-    if clause.all_columns:
-        return
-    columns = tuple(name.lower() for name in clause.columns)
-    _check_column_list(columns, table)
-    width = len(columns) or len(table.all_columns)
-    check_width(len(clause.values), table, expected=width)
+_BOTH: Final = (
+    10404,
+    'MERGE statement with both UPDATE and DELETE clauses requires "AND <boolean>" on the 1st WHEN'
+    " MATCHED clause",
+)
+_UNREACHABLE: Final[Mapping[tuple[type, type], tuple[int, str]]] = {
+    (MatchedDelete, MatchedDelete): (
+        10405,
+        "MERGE statement can have at most 1 WHEN MATCHED ... DELETE clause",
+    ),
+    (MatchedUpdate, MatchedUpdate): (
+        10406,
+        "MERGE statement can have at most 1 WHEN MATCHED ... UPDATE clause",
+    ),
+}
+"""What Hive says of two clauses, the first of which has no condition."""
 
 
 # -------------------------------------------------------------------- INSERT

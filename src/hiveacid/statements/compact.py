@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from hiveacid.errors import CompactionError, InvalidInputError
 from hiveacid.layout.directories import parse_partition_name, partition_name
@@ -284,13 +284,14 @@ def enqueue(queue: CompactionQueue, request: CompactionRequest) -> CompactionId:
 
 def aborts_listing(found: Iterable[tuple[CompactionId, tuple[str, str]]]) -> Listing:
     """ABORT COMPACTIONS: what became of each."""
-    columns = ("compactionid", "status", "message")
-    return Listing(columns, tuple((str(one), *answer) for one, answer in found))
+    rows = tuple((str(one), *answer) for one, answer in found)
+    return Listing(("compactionid", "status", "message"), rows)
 
 
 # -------------------------------------------------------------------- SHOW COMPACTIONS
 
 _MISSING: Final = " --- "
+_Known = TypeVar("_Known", CompactionType, CompactionState)
 _Value = Callable[[CompactionInfo], str | int | None]
 
 
@@ -375,8 +376,8 @@ def find_compactions(
         )
     if statement.partition and statement.name is None:
         raise InvalidInputError("A partition is shown of a table, and none is named")
-    kind = _kind(statement.kind)
-    state = _state(statement.status)
+    kind = _named(statement.kind, _KINDS, "type", code=10282)
+    state = _named(statement.status, _STATES, "status")
     order = [(_sort_key(name), descending) for name, descending in statement.order]
     wanted: dict[str, str | None] = {}
     if statement.name is not None:
@@ -398,34 +399,22 @@ def find_compactions(
 
 
 def _is_in(partition: str | None, wanted: dict[str, str | None]) -> bool:
-    if not wanted:
-        return True
     values = dict(parse_partition_name(partition or "") or ())
     return all(values.get(key) == text for key, text in wanted.items())
 
 
-def _kind(text: str | None) -> CompactionType | None:
-    if text is None:
-        return None
-    for kind in CompactionType:
-        if kind.name == text.upper():
-            return kind
-    raise InvalidInputError(
-        f"Invalid compaction type: {text}",
-        code=10282,
-        note=_known(k.name for k in CompactionType),
-    )
+_KINDS: Final = {kind.name: kind for kind in CompactionType}
+_STATES: Final = {state.phrase: state for state in CompactionState}
 
 
-def _state(text: str | None) -> CompactionState | None:
-    if text is None:
-        return None
-    for state in CompactionState:
-        if state.phrase == text.lower():
-            return state
-    raise InvalidInputError(
-        f"Invalid compaction status: {text}", note=_known(s.phrase for s in CompactionState)
-    )
+def _named(
+    text: str | None, known: Mapping[str, _Known], what: str, *, code: int | None = None
+) -> _Known | None:
+    """What a text names; None for None."""
+    found = {name.lower(): one for name, one in known.items()}
+    if text is None or text.lower() in found:
+        return None if text is None else found[text.lower()]
+    raise InvalidInputError(f"Invalid compaction {what}: {text}", code=code, note=_known(known))
 
 
 def _sort_key(name: str) -> Callable[[CompactionInfo], tuple[bool, str | int]]:

@@ -108,10 +108,6 @@ class OpenSession(Protocol):
         """Carry out PURGE."""
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
     """What a statement runs with; ``spark`` is None in a session for metadata only."""
@@ -127,7 +123,7 @@ class ExecutionContext:
     """That of the statement's own transaction; None: as the settings say."""
     statement: str | None = None
     """Its text without literals; None for what was built in Python."""
-    describe_jobs: Callable[[], None] = field(default=_nothing, repr=False)
+    describe_jobs: Callable[[], None] = field(default=lambda: None, repr=False)
     """Lets Spark call jobs after the statement, from here on."""
 
     def session(self) -> SparkSession:
@@ -263,7 +259,8 @@ _AT_RUN_TIME = frozenset(
 
 
 def _analysis_error(error: PySparkException, statement: object) -> AcidError:
-    text, condition = _first_line(error), _condition(error)
+    get = getattr(error, "getCondition", None) or error.getErrorClass
+    text, condition = _first_line(error), get() or ""
     if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
         return NotFoundError(text, code=10001)
     if condition.startswith("UNRESOLVED_COLUMN"):
@@ -271,11 +268,6 @@ def _analysis_error(error: PySparkException, statement: object) -> AcidError:
     if condition == "AMBIGUOUS_REFERENCE":
         return InvalidInputError(text, code=10007)
     return InvalidInputError(text)
-
-
-def _condition(error: PySparkException) -> str:
-    get = getattr(error, "getCondition", None) or error.getErrorClass
-    return get() or ""
 
 
 def _first_line(error: PySparkException) -> str:

@@ -18,7 +18,8 @@ from hiveacid.statements.ddl.tables import (
 )
 from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
-from hiveacid.statements.insert import Truncate, TruncateWork
+from hiveacid.statements.insert import Truncate
+from hiveacid.statements.job import Work
 from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
@@ -73,22 +74,16 @@ def _create_from(
     plain = replace(statement, query=None)
     with tables.created_as(context, plain, columns) as made:
         if made:
-            _insert(context, Insert(plain.name, renamed(rows, columns), by_name=True))
+            _write(context, Insert(plain.name, renamed(rows, columns), by_name=True))
 
 
-def _insert(context: ExecutionContext, statement: Insert) -> None:
-    def plan(_: ExecutionContext, statement: Insert, look: Look) -> list[insert.InsertWork]:
-        return [insert.plan(statement, look)]
+def _write(context: ExecutionContext, statement: Insert | Truncate) -> None:
+    def plan(_: ExecutionContext, value: Insert | Truncate, look: Look) -> list[Work]:
+        if isinstance(value, Truncate):
+            return [insert.plan_truncate(value, look)]
+        return [insert.plan(value, look)]
 
     bound = Bound.to(context.look(), fixed(statement))
-    run.change(context, bound, plan, run.needs_of(plan))
-
-
-def _truncate(context: ExecutionContext, name: TableName) -> None:
-    def plan(_: ExecutionContext, value: Truncate, look: Look) -> list[TruncateWork]:
-        return [insert.plan_truncate(value, look)]
-
-    bound = Bound.to(context.look(), fixed(Truncate(name)))
     run.change(context, bound, plan, run.needs_of(plan))
 
 
@@ -111,10 +106,10 @@ def _replace(
     whole = plain if columns is None else tables.with_query_columns(plain, columns)
     if _is_defined_so(old, tables.definition_of(context, whole, context.look()), whole):
         if rows is None or columns is None:
-            _truncate(context, old.name)
+            _write(context, Truncate(old.name))
         else:
             given = renamed(rows, columns)
-            _insert(context, Insert(old.name, given, by_name=True, overwrite=True, whole=True))
+            _write(context, Insert(old.name, given, by_name=True, overwrite=True, whole=True))
         return
     name = TableName(old.name.database, f"{old.name.table}__hiveacid_{old.id}")
     look = context.look()

@@ -103,11 +103,6 @@ def named(statement: Insert, look: Look) -> Insert:
     return replace(statement, columns=tuple(names))
 
 
-def with_columns(table: Table, added: Collection[Column]) -> Table:
-    """The table with these columns after its own."""
-    return replace(table, columns=(*table.columns, *added)) if added else table
-
-
 def added_columns(given: _Given, table: Table, *, wanted: Collection[str]) -> tuple[Column, ...]:
     """The columns of the rows that the table lacks, of those ``wanted``; the others fit.
 
@@ -281,7 +276,5 @@ def columns_of_rows(rows: DataFrame | ArrowTable) -> tuple[Column, ...]:
     """The columns of a table that is made from rows."""
     if is_frame(rows):
         return columns_of(rows.schema)
-    from hiveacid.storage.arrow_types import hive_type
-
     schema = cast("ArrowTable", rows).schema
-    return tuple(Column(field.name, hive_type(field.type)) for field in schema)
+    return tuple(Column(field.name, type_of_arrow(field.type)) for field in schema)

@@ -4,7 +4,7 @@
 which shows what would be done; nobody else decides by the kind of a statement. Four ways lead on:
 
     ``_changes(plan)``          writes rows: run.change, the loop of DML
-    ``_QUERY``                  reads rows: select.open_query, a lazy DataFrame
+    ``dml.Query``               reads rows: select.open_query, a lazy DataFrame
     ``_defines(plan)``          changes definitions: locked.define, committed at once
     ``_says(answer)``           neither: answered by the metastore or the session, without a lock
 """
@@ -16,17 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from hiveacid.model.transactions import LockComponent
 from hiveacid.statements import (
     analyze,
-    arrow_changes,
     compact,
     create_as,
     describe,
+    driver_merge,
     history,
     insert,
     load,
-    pins,
     run,
     select,
     session_state,
@@ -65,8 +63,7 @@ class Handler:
     """It commits at once, so it cannot stand inside a transaction."""
 
 
-def _no_spark(statement: object) -> bool:
-    del statement
+def _no_spark(_: object) -> bool:
     return False
 
 
@@ -104,8 +101,8 @@ _TITLES: Final[Mapping[type, str]] = {
     dml.Delete: "DELETE FROM",
     dml.Merge: "MERGE INTO",
     load.Load: "LOAD DATA INTO",
-    arrow_changes.ArrowDelete: "DELETE FROM",
-    arrow_changes.ArrowMerge: "MERGE INTO",
+    driver_merge.ArrowDelete: "DELETE FROM",
+    driver_merge.ArrowMerge: "MERGE INTO",
 }
 
 
@@ -123,10 +120,17 @@ def _writes(
     *,
     needs: Needs | None = None,
     needs_spark: Callable[[Any], bool] = lambda _: True,
+    several: bool = False,
 ) -> Handler:
+    """``several`` results, one for each work of the plan; else there is one."""
     wanted = needs or run.needs_of(plan)
+
+    def carry_out(context: ExecutionContext, bound: Bound) -> Any:
+        results = run.change(context, bound, plan, wanted)
+        return results if several else results[0]
+
     return Handler(
-        carry_out=lambda context, bound: run.change(context, bound, plan, wanted)[0],
+        carry_out=carry_out,
         needs=wanted,
         needs_spark=needs_spark,
         joins_transaction=True,
@@ -163,25 +167,18 @@ def _merge(context: ExecutionContext, statement: dml.Merge, look: Look) -> Seque
     return (merge.plan(evolved(context, statement, look), look),)
 
 
-_QUERY: Final = Handler(
-    carry_out=select.open_query,
-    needs=select.needs,
-    needs_spark=lambda _: True,
-    joins_transaction=True,
-)
-_INSERTS: Final = Handler(
-    carry_out=lambda context, bound: run.change(context, bound, _branches, run.needs_of(_branches)),
-    needs=run.needs_of(_branches),
-    needs_spark=lambda _: True,
-    joins_transaction=True,
-)
 _ROWS: Final[Mapping[type, Handler]] = {
-    dml.Query: _QUERY,
+    dml.Query: Handler(
+        carry_out=select.open_query,
+        needs=select.needs,
+        needs_spark=lambda _: True,
+        joins_transaction=True,
+    ),
     dml.Insert: _writes(
         _insert,
         needs_spark=lambda value: isinstance(value.source, dml.Query),
     ),
-    dml.Inserts: _INSERTS,
+    dml.Inserts: _writes(_branches, several=True),
     dml.Update: _changes(_update),
     dml.Delete: _changes(_delete, needs_spark=lambda value: value.where is not None),
     dml.Merge: _writes(_merge),
@@ -191,15 +188,9 @@ _ROWS: Final[Mapping[type, Handler]] = {
         needs=load.needs,
         needs_spark=_no_spark,
     ),
-    arrow_changes.ArrowDelete: _changes(arrow_changes.plan, needs_spark=_no_spark),
-    arrow_changes.ArrowMerge: _changes(arrow_changes.plan, needs_spark=_no_spark),
-    history.UndoTransaction: Handler(
-        carry_out=lambda context, bound: run.change(
-            context, bound, undo.plan, run.needs_of(undo.plan)
-        ),
-        needs=run.needs_of(undo.plan),
-        joins_transaction=True,
-    ),
+    driver_merge.ArrowDelete: _changes(driver_merge.plan, needs_spark=_no_spark),
+    driver_merge.ArrowMerge: _changes(driver_merge.plan, needs_spark=_no_spark),
+    history.UndoTransaction: _writes(undo.plan, needs_spark=_no_spark, several=True),
 }
 
 
@@ -272,8 +263,8 @@ def _says(answer: Callable[[ExecutionContext, Any], Any], *, commits: bool = Fal
     )
 
 
-def _tagged(context: ExecutionContext, value: pins.CreateTag) -> None:
-    pins.create(context.client, context.look(), value)
+def _tagged(context: ExecutionContext, value: history.CreateTag) -> None:
+    history.create(context.client, context.look(), value)
 
 
 def _history(context: ExecutionContext, value: history.DescribeHistory) -> Listing:
@@ -292,23 +283,16 @@ def _explain(context: ExecutionContext, bound: Bound) -> Listing:
 
 def _locks_taken(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
     del look
-    component: LockComponent = session_state.component(context.client.metastore, statement)
-    return Footprint(definitions=(component,))
+    return Footprint(definitions=(session_state.component(context.client.metastore, statement),))
 
 
-_lock = Handler(
-    carry_out=lambda context, bound: session_state.execute(
-        context.client.transactions, bound.value
-    ),
-    needs=_locks_taken,
-    changes_definitions=True,
-)
 _unlock = Handler(
     carry_out=lambda context, bound: session_state.execute(
         context.client.transactions, bound.value
     ),
     changes_definitions=True,
 )
+_lock = replace(_unlock, needs=_locks_taken)
 _ANSWERS: Final[Mapping[type, Handler]] = {
     describe.Explain: Handler(
         carry_out=_explain, needs_spark=lambda statement: statement.mode != "locks"
@@ -336,9 +320,9 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
         changes_definitions=True,
     ),
     history.RestoreTable: _says(lambda context, value: context.owner.restored(value)),
-    pins.CreateTag: _says(_tagged),
-    pins.DropPin: _says(lambda context, value: pins.drop(context.client.metastore, value)),
-    pins.ShowPins: _says(lambda context, value: pins.pins_listing(context.client, value)),
+    history.CreateTag: _says(_tagged),
+    history.DropPin: _says(lambda context, value: history.drop(context.client.metastore, value)),
+    history.ShowPins: _says(lambda context, value: history.pins_listing(context.client, value)),
     history.DescribeHistory: _says(_history),
     **dict.fromkeys(
         show.ANSWERS,

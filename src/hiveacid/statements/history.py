@@ -1,18 +1,25 @@
-"""DESCRIBE HISTORY: the commits of a table, the last first; RESTORE and UNDO as values."""
+"""DESCRIBE HISTORY: the commits of a table, the last first; RESTORE and UNDO as values; CREATE
+TAG, DROP and SHOW of tags and of consumers: names for versions, and who reads changes by a name,
+and how far each has come. Cleaners keep the files of both.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.client import Client
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.metastore.api import Metastore, own
-from hiveacid.model.history import AsOf, Commit, UnrecordedCommit
-from hiveacid.model.readable import at
+from hiveacid.model.history import AsOf, ChangeRange, Commit, Pin, PinKind, UnrecordedCommit
+from hiveacid.model.readable import HtmlFields, at, duration, moment
 from hiveacid.model.tables import TableName, TxnId
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.values import Command, Listing
+from hiveacid.txn.pins import make_tags, pin_name
+from hiveacid.txn.view import Look
 
 _LOG: Final = logging.getLogger(__name__)
 KINDS: Final[Mapping[str, str]] = {
@@ -83,11 +90,7 @@ def history(
         extra={"table": str(name)},
     )
     found: list[Commit | UnrecordedCommit] = [*recorded, *others]
-    return tuple(sorted(found, key=_write_id, reverse=True)[:limit])
-
-
-def _write_id(one: Commit | UnrecordedCommit) -> int:
-    return int(one.write_id)
+    return tuple(sorted(found, key=lambda one: one.write_id, reverse=True)[:limit])
 
 
 def history_listing(metastore: Metastore, statement: DescribeHistory) -> Listing:
@@ -119,3 +122,191 @@ def _row(one: Commit | UnrecordedCommit) -> tuple[object, ...]:
         *counts,
         seconds,
     )
+
+
+_TAG_COLUMNS = ("tag", "table", "version", "made", "expires")
+_CONSUMER_COLUMNS = (
+    "consumer",
+    "table",
+    "version",
+    "behind",
+    "behind since",
+    "pin age",
+    "pinned until",
+)
+_SHOWN_AS: Final[Mapping[str, Callable[[Any], str | None]]] = {
+    **dict.fromkeys(("made", "expires", "behind since", "pinned until"), moment),
+    "pin age": duration,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTag(Command):
+    """CREATE TAG [IF NOT EXISTS] tag ON name [AS OF ...] [RETAIN n DAYS]."""
+
+    tag: str
+    name: TableName
+    wanted: AsOf | None = None
+    keep_ms: int | None = None
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPin(Command):
+    """DROP TAG or DROP CONSUMER [IF EXISTS] pin ON name."""
+
+    kind: PinKind
+    pin: str
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPins(Command):
+    """SHOW TAGS or SHOW CONSUMERS [ON name]."""
+
+    kind: PinKind
+    name: TableName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer(HtmlFields):
+    """A consumer: it has read to ``version``, and is ``behind`` by so many versions, of which the
+    first was committed at ``behind_since_ms`` (None: there is none, or nobody recorded it).
+
+    Its pin is ``pin_age_ms`` old, and keeps files until ``pinned_until_ms``; a time that is over
+    says that they may be gone.
+    """
+
+    name: str
+    table: TableName
+    version: int
+    behind: int
+    behind_since_ms: int | None
+    pin_age_ms: int | None
+    pinned_until_ms: int | None
+
+
+def create(client: Client, look: Look, value: CreateTag) -> Pin | None:
+    """Make a tag; None where there is one of its name, and that is no error.
+
+    Raises:
+        AcidError: as ``make_tags``.
+    """
+    table = look.definition(value.name)
+    try:
+        (made,) = make_tags(client, value.tag, (table,), value.wanted, value.keep_ms)
+    except AlreadyExistsError:
+        if not value.if_not_exists:
+            raise
+        return None
+    return made
+
+
+def drop(metastore: Metastore, value: DropPin) -> None:
+    """Let a tag go, or forget how far a consumer has read; the next cleaning takes its files.
+
+    Raises:
+        NotFoundError: there is no such table, tag or consumer.
+    """
+    name, kind = pin_name(value.pin, value.kind), value.kind.value
+    chosen = [one for one in pins(metastore, value.kind, value.name) if one.name == name]
+    if not own(metastore).drop_pins(chosen) and not value.if_exists:
+        message, table = f"{value.name} has no {kind} {name}", str(value.name)
+        raise NotFoundError(message, table=table, **{kind: name})  # type: ignore[arg-type]
+
+
+def pins(metastore: Metastore, kind: PinKind, name: TableName | None = None) -> tuple[Pin, ...]:
+    """The pins of a kind, of a table or of all; expired ones, too.
+
+    Raises:
+        NotFoundError: there is no such table.
+    """
+    if name is not None:
+        metastore.get_table(name)
+    return tuple(one for one in own(metastore).pins(name) if one.kind is kind)
+
+
+def consumers(client: Client, name: TableName | None = None) -> tuple[Consumer, ...]:
+    """The consumers of a table, or of all.
+
+    Raises:
+        NotFoundError: there is no such table.
+    """
+    return tuple(_state(client, one) for one in pins(client.metastore, PinKind.CONSUMER, name))
+
+
+def pins_listing(client: Client, value: ShowPins) -> Listing:
+    """Tags or consumers as text.
+
+    Raises:
+        NotFoundError: there is no such table.
+    """
+    names, rows = pin_rows(client, value)
+    shown = [_SHOWN_AS.get(name, str) for name in names]
+    texts = (
+        tuple(None if cell is None else as_(cell) for cell, as_ in zip(row, shown, strict=True))
+        for row in rows
+    )
+    return Listing(names, tuple(texts))
+
+
+def pin_rows(
+    client: Client, value: ShowPins
+) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+    """Columns and rows of tags or consumers, times in epoch milliseconds.
+
+    Raises:
+        NotFoundError: there is no such table.
+    """
+    if value.kind is PinKind.TAG:
+        return _TAG_COLUMNS, tuple(
+            (one.name, str(one.table), int(one.write_id), one.made_ms or None, one.expires_ms)
+            for one in pins(client.metastore, value.kind, value.name)
+        )
+    return _CONSUMER_COLUMNS, tuple(
+        (
+            *(one.name, str(one.table), one.version, one.behind),
+            *(one.behind_since_ms, one.pin_age_ms, one.pinned_until_ms),
+        )
+        for one in consumers(client, value.name)
+    )
+
+
+def check_moves(wanted: ChangeRange, *, read_only: bool) -> None:
+    """A consumer moves with the commit of what was made of the changes.
+
+    Raises:
+        InvalidInputError: nothing will be committed.
+    """
+    if wanted.consumer is not None and read_only:
+        raise InvalidInputError(
+            f"The consumer {wanted.consumer} moves with the commit of what is made of the changes,"
+            " and this is no part of a transaction that writes",
+            consumer=wanted.consumer,
+            note="with acid.transaction() as txn: txn.table(...).changes(consumer=...); or INSERT"
+            " INTO ... SELECT ...; or hiveacid.read_changes(...), where it moves after the last"
+            " batch.",
+        )
+
+
+def _state(client: Client, pin: Pin) -> Consumer:
+    store = own(client.metastore)
+    (now,) = client.metastore.valid_write_ids((pin.table,))
+    behind, since_ms = _unread(pin.valid, now), None
+    if behind:
+        version = store.version(pin.table, write_id=pin.write_id)
+        commits = store.commits(pin.table, after=version.sequence or 0)
+        unread = (one for one in commits if not pin.valid.is_valid(one.write_id))
+        since_ms = next((one.committed_ms for one in unread), None)
+    age_ms = client.clock.now_ms() - pin.made_ms if pin.made_ms else None
+    return Consumer(
+        pin.name, pin.table, int(pin.write_id), behind, since_ms, age_ms, pin.expires_ms
+    )
+
+
+def _unread(seen: ValidWriteIdList, now: ValidWriteIdList) -> int:
+    """How many write ids are valid that were not."""
+    new = [one for one in seen.exceptions if now.is_valid(one)]
+    holes = sum(one > seen.hwm for one in now.exceptions)
+    return len(new) + max(0, now.hwm - seen.hwm) - holes

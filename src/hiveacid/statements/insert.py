@@ -29,6 +29,7 @@ from hiveacid.model.tables import (
     WriteId,
 )
 from hiveacid.model.types import INTEGER_BITS
+from hiveacid.spark.conf import arrow_frame, is_ansi
 from hiveacid.spark.text import quoted
 from hiveacid.statements.arrow_rows import (
     literal_columns,
@@ -48,7 +49,7 @@ from hiveacid.statements.checks import (
 )
 from hiveacid.statements.constraints import checks as constraints
 from hiveacid.statements.constraints import column_default, default_expression, not_null_columns
-from hiveacid.statements.evolve import with_columns
+from hiveacid.statements.driver_write import empty_for_overwrite, write_arrow
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import (
@@ -67,8 +68,10 @@ from hiveacid.statements.values import (
     Literals,
     Query,
     Staged,
+    with_columns,
 )
 from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.stage import stage_nothing
 from hiveacid.storage.target import (
     FileKind,
     WriteResult,
@@ -193,7 +196,6 @@ class InsertWork(Work):
         """Arrow data, by the driver, or what is staged; None where Spark has to evaluate
         something.
         """
-        from hiveacid.statements.driver_write import write_arrow
 
         if isinstance(self.statement.source, Staged):
             return self._staged(self.statement.source, target)
@@ -218,7 +220,6 @@ class InsertWork(Work):
         return write_result(target, source.files)
 
     def _write_literals(self, job: Job, target: WriteTarget) -> WriteResult | None:
-        from hiveacid.statements.driver_write import write_arrow
 
         source = self.statement.source
         if not isinstance(source, Literals) or self._is_ansi(job):
@@ -239,7 +240,6 @@ class InsertWork(Work):
     def _write_frame(self, job: Job, target: WriteTarget) -> WriteResult:
         spark = job.context.session()  # before modules that import PySpark
         from hiveacid.spark.assign import assign, constrained
-        from hiveacid.spark.conf import is_ansi
         from hiveacid.spark.write import write_rows
 
         assigned = [
@@ -251,9 +251,8 @@ class InsertWork(Work):
             )
             for source in (self.statement.source, *self.statement.also)
         ]
-        rows = reduce(lambda rows, more: rows.unionAll(more), assigned)
         rows = constrained(
-            rows,
+            reduce(lambda rows, more: rows.unionAll(more), assigned),
             not_null=[
                 c.name for c in self.stored_columns if c.name in not_null_columns(self.table)
             ],
@@ -267,7 +266,6 @@ class InsertWork(Work):
         have texts that only Spark knows.
         """
         from hiveacid.spark.write import few_collected
-        from hiveacid.statements.driver_write import write_arrow
 
         few, keys = self.statement.few, self.table.partition_columns
         if few is None or any(str(column.type) not in _PLAIN_KEYS for column in keys):
@@ -299,7 +297,6 @@ class InsertWork(Work):
     def _source(
         self, job: Job, source: Query | Literals | DataFrame | pa.Table | Staged
     ) -> DataFrame:
-        from hiveacid.spark.conf import arrow_frame
         from hiveacid.statements.select import query_frame
 
         if isinstance(source, Literals):
@@ -372,8 +369,6 @@ class InsertWork(Work):
         table or its static partition, of what is dynamic only where it is ``whole``; a static
         partition is there afterwards.
         """
-        from hiveacid.statements.driver_write import empty_for_overwrite
-        from hiveacid.storage.stage import stage_nothing
 
         table, catalog = self.table, job.context.client.metastore
         is_static = all(c.name in self.static for c in table.partition_columns)

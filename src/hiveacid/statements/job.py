@@ -15,7 +15,7 @@ from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Partition, StatementId, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.pins import check_moves
+from hiveacid.statements.history import check_moves
 from hiveacid.statements.values import Result, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.scan_plan import ScanPlan
@@ -42,23 +42,14 @@ class Reader:
     view: Look
     reads_later: bool = False
     """Whether a DataFrame made here reads files when it runs."""
-    _plans: list[ScanPlan] = field(default_factory=list)
+    plans: list[ScanPlan] = field(default_factory=list)
+    """What has been planned to be read so far; a table may be read in several ways."""
     _views: list[str] = field(default_factory=list)
 
     @property
     def files(self) -> Files:
         """What it reads and writes."""
         return self.context.files
-
-    @property
-    def plans(self) -> tuple[ScanPlan, ...]:
-        """What has been planned to be read so far."""
-        return tuple(self._plans)
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, ...]:
-        """The snapshots taken so far; several of a table that was read in several ways."""
-        return tuple(plan.snapshot for plan in self._plans)
 
     def plan(
         self,
@@ -93,7 +84,7 @@ class Reader:
             columns=columns,
             partitions_of=count,
         )
-        self._plans.append(plan)
+        self.plans.append(plan)
         return plan
 
     def plan_of(self, ref: TableRef) -> ScanPlan:

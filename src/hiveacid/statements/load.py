@@ -42,6 +42,7 @@ from hiveacid.model.tables import (
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.driver_write import empty_for_overwrite
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.partition_values import PartitionText, normal_text, partition_column
 from hiveacid.statements.values import Command, Insert, LoadResult
@@ -88,7 +89,7 @@ def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
     source = _Source(fs, _found(statement, place, fs, path.rstrip("/")))
     files = source.files(deep=False)
     if (
-        source.has_directories
+        any(entry.is_directory for entry in source.found)
         or table.bucket is not None
         or len(static) < len(table.partition_keys)
     ):
@@ -162,27 +163,18 @@ class _Source:
     fs: FileSystem
     found: tuple[FileInfo, ...]
 
-    @property
-    def has_directories(self) -> bool:
-        """Whether some of it is a directory."""
-        return any(entry.is_directory for entry in self.found)
-
     def files(self, *, deep: bool) -> tuple[FileInfo, ...]:
         """The files, in the order in which they are numbered; ``deep``: below directories too."""
         files = [entry for entry in self.found if not entry.is_directory]
-        if deep:
-            for entry in self.found:
-                if entry.is_directory:
-                    files += self._below(entry.path)
+        for above in self.found if deep else ():
+            if above.is_directory:
+                files += [
+                    entry
+                    for entry in self.fs.list_recursive(above.path)
+                    if not entry.is_directory
+                    and not any(map(is_hidden, entry.path[len(above.path) :].split("/")))
+                ]
         return tuple(sorted(files, key=lambda entry: path_order(entry.path)))
-
-    def _below(self, directory: str) -> list[FileInfo]:
-        return [
-            entry
-            for entry in self.fs.list_recursive(directory)
-            if not entry.is_directory
-            and not any(is_hidden(part) for part in entry.path[len(directory) :].split("/"))
-        ]
 
 
 def _name(path: str) -> str:
@@ -306,8 +298,6 @@ class LoadWork(Work):
             )
         result = WriteResult(tuple(written), 0, 0, 0)
         if self.statement.overwrite and self.table.acid_mode is AcidMode.NONE:
-            from hiveacid.statements.driver_write import empty_for_overwrite
-
             catalog = job.context.client.metastore
             whole = replace(target, static_partition=self.static)
             empty_for_overwrite(whole, result, catalog=catalog)

@@ -33,10 +33,9 @@ from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.driver_merge import merge_rows
-from hiveacid.statements.evolve import with_columns
 from hiveacid.statements.job import Job, Work
+from hiveacid.statements.matching import newest_frame
 from hiveacid.statements.merge_here import source_here
-from hiveacid.statements.newest import newest_frame
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (
     assigned,
@@ -57,6 +56,7 @@ from hiveacid.statements.values import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     Query,
+    with_columns,
 )
 from hiveacid.storage.plan.planning import compression
 from hiveacid.storage.plan.scan_plan import ScanPlan

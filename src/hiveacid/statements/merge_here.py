@@ -28,7 +28,7 @@ from hiveacid.spark.write import collected, estimated_bytes, few_collected
 from hiveacid.statements.arrow_rows import typed_column, what_needs_spark
 from hiveacid.statements.constraints import not_null_columns
 from hiveacid.statements.driver_merge import SourceRows
-from hiveacid.statements.newest import newest_rows
+from hiveacid.statements.matching import newest_rows
 from hiveacid.statements.values import MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE
 

@@ -281,8 +281,8 @@ def _written(job: Job, work: Work) -> WriteResult:
         return work.write(job)
     except FormatError as error:
         if "path" not in error.context:
-            for snapshot in job.snapshots:
-                check_tails(snapshot, files=job.files)
+            for plan in job.plans:
+                check_tails(plan.snapshot, files=job.files)
         raise
 
 

@@ -4,23 +4,26 @@ table.
 The transaction ends when the plan is made, where the retention of the tables keeps their files for
 ``reads.lease_s`` (``txn.retention``), or the few rows are here already. Else it is a lease, without
 locks: the heartbeat keeps it alive until that time is over or the session closes.
+
+The changes of a table outside a statement: a read transaction of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiveacid.layout.directories import Snapshot
-from hiveacid.model.history import AsOf
+from hiveacid.model.history import AsOf, ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
 from hiveacid.spark.text import quoted
+from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.context import (
     Bound,
     ExecutionContext,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from hiveacid.spark.read import Given
+
 
 _Answer = TypeVar("_Answer")
 
@@ -326,3 +330,43 @@ def _snapshot(keep: Keep, held: Locked) -> tuple[Snapshot, Iterable[Table]]:
     if not table.partition_columns:
         return held.txn.snapshot(table), (table,)
     return held.txn.snapshot(table, partitions=keep(known), of=known), (table,)
+
+
+def open_changes(
+    context: ExecutionContext,
+    expected: Table,
+    wanted: ChangeRange,
+    columns: Sequence[str] | None,
+    *,
+    between: tuple[Version, Version] | None = None,
+) -> ChangeScan:
+    """What there is to read of a table's changes, in a read transaction of its own; ``between`` two
+    states, where they are given.
+
+    Raises:
+        NotFoundError: no such table, or column.
+        InvalidInputError: a version that the table does not have yet.
+        SnapshotExpiredError: files that tell the changes are cleaned; ``write_id`` is the oldest
+            version from which they can be told.
+    """
+    look = context.look()
+    look.expect(expected)
+    bound = Bound.to(look, fixed(expected.name))
+    use = partial(_opened, wanted, columns, between, context)
+    scan, close = read_in_transaction(context, bound, reads_all, use)
+    return replace(scan, close=close)
+
+
+def _opened(
+    wanted: ChangeRange,
+    columns: Sequence[str] | None,
+    between: tuple[Version, Version] | None,
+    context: ExecutionContext,
+    held: Locked,
+) -> tuple[ChangeScan, Iterable[Table]]:
+    table = held.view.definition(held.value)
+    own, files = context.client.own, context.files
+    scan = plan_changes(
+        held.txn, table, wanted, own=own, columns=columns, files=files, between=between
+    )
+    return scan, (table,)

@@ -12,15 +12,15 @@ text needs no further change.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import HtmlFields, html_table
-from hiveacid.model.tables import Column, TableName, WriteId
+from hiveacid.model.tables import Column, Table, TableName, WriteId
 from hiveacid.spark.conf import given_rows
 from hiveacid.spark.text import literal, quoted
 
@@ -156,6 +156,11 @@ class Insert:
     def queries(self) -> tuple[Query, ...]:
         """The queries whose rows are inserted; none where they come from elsewhere."""
         return (self.source, *self.also) if isinstance(self.source, Query) else ()
+
+
+def with_columns(table: Table, added: Collection[Column]) -> Table:
+    """The table with these columns after its own."""
+    return replace(table, columns=(*table.columns, *added)) if added else table
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ from hiveacid.statements.arrow_rows import (
 from hiveacid.statements.partition_values import normal_spec, partition_texts
 from hiveacid.streaming.batch import TransactionBatch
 from hiveacid.streaming.record_writers import PythonRows, RecordWriter, not_given, shown
-from hiveacid.tabular import arrow_table, is_tabular
 from hiveacid.txn.transaction import Transaction
+from hiveacid.writing import arrow_table, is_tabular
 
 _LOG = logging.getLogger(__name__)
 _WAITING_MAX: Final = 1_000

@@ -28,7 +28,7 @@ from hiveacid.model.types import (
     StructType,
     UnionType,
 )
-from hiveacid.tabular import arrow_table, as_dict, is_row
+from hiveacid.writing import arrow_table, as_dict, is_row
 
 _NESTED = (ListType, MapType, StructType, UnionType)
 

@@ -16,7 +16,7 @@ from hiveacid.errors import CardinalityError, ConflictError, InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.newest import SEVERAL
+from hiveacid.statements.matching import SEVERAL
 from hiveacid.statements.values import Few, Insert, Newest
 from hiveacid.table import AcidTable, equal_columns
 
