@@ -12,7 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.client import Client
+from hiveacid.compaction.cleaning_report import CleanedPath
+from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.detail import table_detail
 from hiveacid.compaction.embedded import EmbeddedCompactor
+from hiveacid.compaction.process import PoliteRewrite
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
 from hiveacid.health import HealthMethods, clean_listing, detail_listing
 from hiveacid.metastore.api import Catalog
@@ -41,6 +45,7 @@ from hiveacid.statements.compact import (
     find_compactions,
     plan_compaction,
 )
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.values import DescribeDetail, Listing
 from hiveacid.version import VERSION
@@ -48,10 +53,6 @@ from hiveacid.version import VERSION
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hiveacid.compaction.cleaning_report import CleanedPath
-    from hiveacid.compaction.compactor import Compactor
-    from hiveacid.compaction.detail import TableDetail
-    from hiveacid.compaction.process import PoliteRewrite
 
 _LOG = logging.getLogger(__name__)
 _UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
@@ -108,12 +109,8 @@ class Compacting:
             case WhyCompact(name):
                 return self.compactor().initiator.explain(_with_files(metastore, name))
             case DescribeDetail(name):
-                return self._detail(_with_files(metastore, name))
-
-    def _detail(self, table: Table) -> TableDetail:
-        from hiveacid.compaction.detail import table_detail
-
-        return table_detail(self._client, self.compactor().initiator, table)
+                initiator = self.compactor().initiator
+                return table_detail(self._client, initiator, _with_files(metastore, name))
 
     def listing(self, value: CompactionStatement) -> Listing | None:
         """Carry out a statement of SQL.
@@ -129,10 +126,6 @@ class Compacting:
         """The compactor of this process, made when it is first needed."""
         with self._making:
             if self._compactor is None:
-                # pyarrow is slow to load
-                from hiveacid.compaction.compactor import Compactor
-                from hiveacid.compaction.process import PoliteRewrite
-
                 client = self._client
                 rewrite = PoliteRewrite(lambda: client.settings, spark=self._spark)
                 beside = PoliteRewrite(lambda: client.settings, spark=self._spark_elsewhere)
@@ -293,14 +286,8 @@ def _is_unfinished(entry: CompactionInfo) -> bool:
 class CompactionMethods(HealthMethods):
     """What a session offers about compactions; a table's are on its handle."""
 
-    if TYPE_CHECKING:
-
-        def execute(self, statement: CompactionStatement) -> Any: ...
-
-        def table_name(self, name: str) -> TableName: ...
-
     def compactions(
-        self,
+        self: OpenSession,
         table: str | None = None,
         *,
         partition: Mapping[str, object] | None = None,
@@ -326,7 +313,7 @@ class CompactionMethods(HealthMethods):
         return cast("tuple[CompactionInfo, ...]", self.execute(value))
 
     def clean(
-        self,
+        self: OpenSession,
         table: str | None = None,
         *,
         dry_run: bool = False,

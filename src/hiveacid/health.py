@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from hiveacid.client import Client
 from hiveacid.compaction.cleaner import Cleaner
+from hiveacid.compaction.cleaning_report import CleanedPath
 from hiveacid.compaction.compactor import Compactor, run_once
-from hiveacid.compaction.detail import Finding, table_detail
+from hiveacid.compaction.detail import Finding, TableDetail, table_detail
+from hiveacid.compaction.initiator import Verdict
+from hiveacid.compaction.purge import PurgeReport
 from hiveacid.errors import AcidError
 from hiveacid.model.history import Commit, UnrecordedCommit
 from hiveacid.model.readable import duration, html_table, moment
@@ -24,15 +27,9 @@ from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.attached_files import unknown_directories
 from hiveacid.statements.compact import Clean, WhyCompact
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.history import history
 from hiveacid.statements.values import DescribeDetail, Expression, Listing, Purge
-
-if TYPE_CHECKING:
-    from hiveacid.compaction.cleaning_report import CleanedPath
-    from hiveacid.compaction.detail import TableDetail
-    from hiveacid.compaction.initiator import Verdict
-    from hiveacid.compaction.purge import PurgeReport
-    from hiveacid.statements.context import OpenSession
 
 
 @checked
@@ -112,21 +109,20 @@ class TableHealth:
 class HealthMethods:
     """The part of a session about the health of tables."""
 
-    def doctor(self, *, fix: bool = False) -> Examination:
+    def doctor(self: OpenSession, *, fix: bool = False) -> Examination:
         """Looks at the metastore and all of its tables for what is wrong or will be; with ``fix``
         it times out what is dead, compacts what is due and removes what nobody can need.
 
         Raises:
             MetastoreError: the metastore failed.
         """
-        session = cast("OpenSession", self)
-        return examine(session.client, session.compacting.compactor(), fix=fix)
+        return examine(self.client, self.compacting.compactor(), fix=fix)
 
-    def purged(self, statement: Purge, *, has_spark: bool) -> PurgeReport:
+    def purged(self: OpenSession, statement: Purge, *, has_spark: bool) -> PurgeReport:
         """Carries out PURGE."""
         from hiveacid.purging import purge
 
-        return purge(cast("OpenSession", self), statement, has_spark=has_spark)
+        return purge(self, statement, has_spark=has_spark)
 
 
 def detail_listing(found: TableDetail) -> Listing:

@@ -246,12 +246,13 @@ class TablePast:
 class PastMethods:
     """The part of ``Session`` about the past."""
 
-    def restored(self, statement: RestoreTable) -> InsertResult:
+    def restored(self: OpenSession, statement: RestoreTable) -> InsertResult:
         """Carries out RESTORE TABLE."""
-        session = cast("OpenSession", self)
-        return restore(session, session.look().definition(statement.name), statement.wanted)
+        return restore(self, self.look().definition(statement.name), statement.wanted)
 
-    def undo(self, txn: int, *, key: str | Sequence[str] | None = None) -> tuple[UndoResult, ...]:
+    def undo(
+        self: OpenSession, txn: int, *, key: str | Sequence[str] | None = None
+    ) -> tuple[UndoResult, ...]:
         """UNDO TRANSACTION: a transaction that takes back what another one did, in all its tables:
         what it inserted goes, what it deleted comes back, what it updated is set back. Without
         ``key``, the columns that tell a row, the PRIMARY KEY does.
@@ -263,12 +264,11 @@ class PastMethods:
         """
         names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
         chosen = None if names is None else tuple(name.lower() for name in names)
-        session = cast("OpenSession", self)
         statement = UndoTransaction(TxnId(txn), chosen)
-        return cast("tuple[UndoResult, ...]", session.execute(statement))
+        return cast("tuple[UndoResult, ...]", self.execute(statement))
 
     def explain_row(
-        self,
+        self: OpenSession,
         table: str,
         *,
         where: object,
@@ -287,18 +287,19 @@ class PastMethods:
         """
         from hiveacid.reading.row_history import explain_row
 
-        session = cast("OpenSession", self)
-        found = session.look().definition(session.table_name(table))
-        context, names = session.reading_context(), (key,) if isinstance(key, str) else key
+        found = self.look().definition(self.table_name(table))
+        context, names = self.reading_context(), (key,) if isinstance(key, str) else key
         return explain_row(context, found, where=where, key=names)
 
     def rows_explained(self, statement: DescribeHistory) -> Listing:
         """Carries out DESCRIBE HISTORY ... WHERE."""
         name = statement.name
-        found = self.explain_row(quoted(name.database, name.table), where=statement.where or "")
+        found = cast("Any", self).explain_row(
+            quoted(name.database, name.table), where=statement.where or ""
+        )
         return found.listing()
 
-    def at(self, moment: object = None, *, tag: str | None = None) -> Past:
+    def at(self: OpenSession, moment: object = None, *, tag: str | None = None) -> Past:
         """The tables just after a transaction committed (its id), or at a time (a datetime, or a
         text of one; UTC where it names no zone), or as of a tag.
 
@@ -309,12 +310,11 @@ class PastMethods:
             NotFoundError: no commit of this transaction was recorded.
             InvalidInputError: it is no time.
         """
-        session = cast("OpenSession", self)
         if (moment is None) is (tag is None):
             raise InvalidInputError("at() takes a transaction, a time or tag=")
         if tag is not None:
-            return Past(session, cast("AsOf", as_of(None, None, tag)))
-        own = session.client.own
+            return Past(self, cast("AsOf", as_of(None, None, tag)))
+        own = self.client.own
         if isinstance(moment, int) and not isinstance(moment, bool):
             check_number("a transaction", moment)
             sequence = own.sequence_of(txn=TxnId(moment))
@@ -324,9 +324,9 @@ class PastMethods:
                     "wrote nothing, or it is older than the history",
                     txn=moment,
                 )
-            return Past(session, AsOf(sequence=sequence))
+            return Past(self, AsOf(sequence=sequence))
         time_ms = moment_ms(moment)
-        return Past(session, AsOf(time_ms=time_ms, sequence=own.sequence_of(time_ms=time_ms)))
+        return Past(self, AsOf(time_ms=time_ms, sequence=own.sequence_of(time_ms=time_ms)))
 
 
 def kept_ms(retain: object) -> int | None:
@@ -401,7 +401,7 @@ class TagMethods:
     """The part of ``Session`` about tags."""
 
     def tag(
-        self,
+        self: OpenSession,
         name: str,
         tables: Sequence[str],
         *,
@@ -419,34 +419,31 @@ class TagMethods:
         """
         if isinstance(tables, str) or not tables:
             raise InvalidInputError("tables= is a list of names of tables")
-        session = cast("OpenSession", self)
-        look = session.look()
-        chosen = dict.fromkeys(session.table_name(one) for one in tables)
+        look = self.look()
+        chosen = dict.fromkeys(self.table_name(one) for one in tables)
         wanted = None if at is None else cast("Any", self).at(at).moment
         found = [look.definition(one) for one in chosen]
-        return make_tags(session.client, name, found, wanted, kept_ms(retain))
+        return make_tags(self.client, name, found, wanted, kept_ms(retain))
 
-    def tags(self) -> tuple[Pin, ...]:
+    def tags(self: OpenSession) -> tuple[Pin, ...]:
         """SHOW TAGS: those of all tables."""
-        return pins(cast("OpenSession", self).client.metastore, PinKind.TAG)
+        return pins(self.client.metastore, PinKind.TAG)
 
-    def show_consumers(self, table: str | None = None) -> tuple[Consumer, ...]:
+    def show_consumers(self: OpenSession, table: str | None = None) -> tuple[Consumer, ...]:
         """SHOW CONSUMERS: who reads changes of a table by a name, or of all, and how far.
 
         Raises:
             NotFoundError: there is no such table.
         """
-        session = cast("OpenSession", self)
-        name = None if table is None else session.table_name(table)
-        return consumers(session.client, name)
+        return consumers(self.client, None if table is None else self.table_name(table))
 
-    def drop_tag(self, name: str) -> tuple[Pin, ...]:
+    def drop_tag(self: OpenSession, name: str) -> tuple[Pin, ...]:
         """Drop a tag from all tables that have it.
 
         Raises:
             NotFoundError: no table has.
         """
-        client = cast("OpenSession", self).client
+        client = self.client
         found, tag = pins(client.metastore, PinKind.TAG), pin_name(name, PinKind.TAG)
         chosen = tuple(one for one in found if one.name == tag)
         if not client.own.drop_pins(chosen):

@@ -18,28 +18,31 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
+from hiveacid.compaction.cleaner import Cleaner
+from hiveacid.compaction.purge import Holding, Keys, PurgedFile, PurgeReport, View, still_there
 from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import moment
 from hiveacid.model.tables import NO_CLEANUP, AcidMode, Partition, Table, TxnId, WriteId, is_true
 from hiveacid.model.transactions import TxnInfo, TxnState
+from hiveacid.reading.rows import condition_of
 from hiveacid.spark.text import quoted
 from hiveacid.sql import Statement
 from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parameters import condition_given
 from hiveacid.statements.compact import Compact, plan_compaction
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.values import Delete, DeleteResult, Purge
+from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.plan.planning import partitions_that_match
 from hiveacid.txn.view import is_another
+from hiveacid.writing import deleted
 
-if TYPE_CHECKING:
-    from hiveacid.compaction.purge import Holding, Keys, PurgedFile, PurgeReport, View
-    from hiveacid.statements.context import OpenSession
-
-    Holders = Callable[[], list[TxnInfo] | None]
+Holders = Callable[[], list[TxnInfo] | None]
 
 _LOG = logging.getLogger(__name__)
 _ROUNDS_MAX: Final = 3
@@ -154,10 +157,12 @@ class _Purge:
         Raises:
             LockError: somebody is, at the end of the time.
         """
-        until_s = self._now_s() + max(self._value.wait_s or 0.0, _UNSEEN_READERS_S)
+        until_s = self._client.clock.monotonic_s() + max(
+            self._value.wait_s or 0.0, _UNSEEN_READERS_S
+        )
         pause_s = _PAUSE_MIN_S
         while (found := holders()) is not None:
-            if self._now_s() >= until_s:
+            if self._client.clock.monotonic_s() >= until_s:
                 raise self._needed(found, outcome, files)
             self._client.clock.sleep_s(pause_s)
             self._session.compacting.compactor().relieve()
@@ -221,22 +226,18 @@ class _Purge:
 
     def _delete_here(self) -> DeleteResult:
         """Without Spark."""
-        from hiveacid.writing import deleted
-
         where = self._value.where
         text: Any = where.text if isinstance(where, Fragment) else where
         if self._value.alias is not None:
             raise spark_needed("An alias in PURGE")
         try:
-            return deleted(self._session.table(_quoted(self._table)), text, purges=True)
+            name = quoted(self._table.name.database, self._table.name.table)
+            return deleted(self._session.table(name), text, purges=True)
         except UnsupportedError as error:
             raise spark_needed("This condition of PURGE") from error
 
     def _erase(self) -> None:
         """Rewrite and remove what holds deleted rows now."""
-        from hiveacid.compaction.cleaner import Cleaner
-        from hiveacid.compaction.purge import View, still_there
-
         self._wait_for_writers()
         self._check_same()
         view = View.now(self._client, self._table)
@@ -271,9 +272,6 @@ class _Purge:
 
     def _partitions(self) -> Sequence[Partition]:
         """Those that WHERE may name, by their values."""
-        from hiveacid.reading.rows import condition_of
-        from hiveacid.storage.plan.planning import partitions_that_match
-
         table, where = self._table, self._value.where
         if not table.partition_columns:
             return (Partition((), table.location),)
@@ -322,9 +320,6 @@ class _Purge:
         places: Sequence[tuple[Partition, tuple[str, ...]]],
     ) -> list[TxnInfo] | None:
         """Clean; None where nothing is left, else who may need it."""
-        from hiveacid.compaction.cleaner import Cleaner
-        from hiveacid.compaction.purge import View, still_there
-
         if not still_there(self._client, places):
             return None
         cleaner = Cleaner(self._client, unretained=names)
@@ -346,9 +341,6 @@ class _Purge:
     # ---------------------------------------------------------------- the proof
 
     def _proof(self) -> PurgeReport:
-        from hiveacid.compaction.purge import View
-        from hiveacid.storage.merge.delete_set import DeleteSet
-
         self._check_same()
         view = View.now(self._client, self._table)
         after: list[PurgedFile] = []
@@ -404,8 +396,8 @@ class _Purge:
         return tuple(cleaned)
 
     def _report(self, after: Iterable[PurgedFile], **facts: Any) -> PurgeReport:
-        from hiveacid.compaction.purge import PurgeReport
-
+        database = self._client.metastore.get_database(self._table.name.database)
+        name = f"{self._table.name.table}-{self._begun_ms}"
         left = tuple(after)
         paths = {one.path for one in left}
         return PurgeReport(
@@ -419,27 +411,15 @@ class _Purge:
             if facts
             else (),
             begun_ms=self._begun_ms,
-            report=self._report_location(),
+            report=f"{database.location.rstrip('/')}/_hiveacid_purges/{name}.json",
             **{**_UNPROVED, **facts},
         )
-
-    def _report_location(self) -> str:
-        database = self._client.metastore.get_database(self._table.name.database)
-        name = f"{self._table.name.table}-{self._begun_ms}"
-        return f"{database.location.rstrip('/')}/_hiveacid_purges/{name}.json"
 
     def _write_report(self, report: PurgeReport) -> None:
         fs, path = self._client.files.at(report.report)
         fs.make_room(path.rpartition("/")[0])
         facts = {**asdict(report), "table": str(report.table)}
         fs.write_bytes(path, data=json.dumps(facts, indent=1).encode())
-
-    def _now_s(self) -> float:
-        return self._client.clock.monotonic_s()
-
-
-def _quoted(table: Table) -> str:
-    return quoted(table.name.database, table.name.table)
 
 
 def _without_literals(where: object) -> str | None:

@@ -84,10 +84,6 @@ _SERIAL = itertools.count()
 _NOTHING: Mapping[str, str] = {}
 
 
-def _any(bound: object) -> None:
-    del bound
-
-
 @checked
 def connect(
     spark: SparkSession | str | PathLike[str] | None,
@@ -276,7 +272,7 @@ class Session(
         self,
         statement: Statement,
         *,
-        accept: Callable[[object], None] = _any,
+        accept: Callable[[object], None] = lambda _: None,
         moment: AsOf | None = None,
     ) -> Any:
         """Carries out a statement that was read; ``accept`` may raise when it gets what the

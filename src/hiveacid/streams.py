@@ -7,13 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.tables import AcidMode, TableName
+from hiveacid.model.tables import AcidMode, Table, TableName
 from hiveacid.spark.text import quoted
 from hiveacid.statements.arguments import checked, wrong_argument
 
 if TYPE_CHECKING:
-    from hiveacid.client import Client
-    from hiveacid.model.tables import Table
+    from hiveacid.statements.context import OpenSession
     from hiveacid.streaming import StreamingConnection
     from hiveacid.streaming.record_writers import RecordWriter
 
@@ -24,17 +23,8 @@ _REJECTED: Final = ("rejected_at", "record", "reason")
 class StreamingMethods:
     """What a session has of it."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def client(self) -> Client: ...
-
-        def table_name(self, name: str) -> TableName: ...
-
-        def sql(self, text: str) -> object: ...
-
     def stream(
-        self,
+        self: OpenSession,
         table: str,
         *,
         partition: Mapping[str, object] | None = None,
@@ -80,23 +70,25 @@ class StreamingMethods:
             strict=strict,
             record_writer=record_writer,
             open_files_max=open_files_max,
-            make_rejected_table=partial(self._made, side),
+            make_rejected_table=partial(_made, self, side),
         )
 
-    def _made(self, name: TableName) -> Table:
-        self.sql(
-            f"create table if not exists {quoted(name.database, name.table)}"
-            " (rejected_at timestamp, record string, reason string)"
-            " stored as orc tblproperties ('transactional'='true')"
+
+def _made(session: OpenSession, name: TableName) -> Table:
+    """The table of rejected records."""
+    session.sql(
+        f"create table if not exists {quoted(name.database, name.table)}"
+        " (rejected_at timestamp, record string, reason string)"
+        " stored as orc tblproperties ('transactional'='true')"
+    )
+    found = session.client.metastore.get_table(name)
+    names = {column.name for column in found.columns}
+    lacking = [column for column in _REJECTED if column not in names]
+    if lacking or found.partition_columns or found.acid_mode is AcidMode.NONE:
+        raise InvalidInputError(
+            f"{name} cannot take rejected records: it is a transactional table without"
+            f" partitions that has the columns {', '.join(_REJECTED)}",
+            table=str(name),
+            note="Name another table with rejected=, or leave it out.",
         )
-        found = self.client.metastore.get_table(name)
-        names = {column.name for column in found.columns}
-        lacking = [column for column in _REJECTED if column not in names]
-        if lacking or found.partition_columns or found.acid_mode is AcidMode.NONE:
-            raise InvalidInputError(
-                f"{name} cannot take rejected records: it is a transactional table without"
-                f" partitions that has the columns {', '.join(_REJECTED)}",
-                table=str(name),
-                note="Name another table with rejected=, or leave it out.",
-            )
-        return found
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.health import TableHealth
@@ -18,6 +18,7 @@ from hiveacid.sql.parameters import condition_given, expression_given, is_column
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import Compact
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.load import Load
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.session_state import LockTable, UnlockTable
@@ -40,9 +41,7 @@ from hiveacid.statements.values import (
     UpdateResult,
     shortened,
 )
-
-if TYPE_CHECKING:
-    from hiveacid.statements.context import OpenSession
+from hiveacid.writing import delete_arrow, frame_or_table, merge_arrow, write_arrow
 
 
 @checked
@@ -125,8 +124,6 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         overwrite: bool,
         whole: bool = False,
     ) -> InsertResult:
-        from hiveacid.writing import frame_or_table
-
         if evolve and not by_name:
             raise InvalidInputError("evolve finds columns by name: leave by_name=False out")
         statement = Insert(
@@ -254,8 +251,6 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         Raises:
             InvalidInputError: an argument that is of no such type.
         """
-        from hiveacid.writing import frame_or_table
-
         rows = frame_or_table(source, argument="source", columns=self._all_columns)
         condition = _equal_columns(on, alias, source_alias)
         return MergeBuilder(
@@ -301,14 +296,10 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         evolve: bool = False,
     ) -> InsertResult:
         """``hiveacid.write_arrow`` to this table."""
-        from hiveacid.writing import write_arrow
-
         return write_arrow(self, data, overwrite=overwrite, partition=partition, evolve=evolve)
 
     def delete_arrow(self, keys_or_filter: object) -> DeleteResult:
         """``hiveacid.delete_arrow`` from this table."""
-        from hiveacid.writing import delete_arrow
-
         return delete_arrow(self, keys_or_filter)
 
     def merge_arrow(
@@ -322,8 +313,6 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         evolve: bool = False,
     ) -> MergeResult:
         """``hiveacid.merge_arrow`` into this table."""
-        from hiveacid.writing import merge_arrow
-
         return merge_arrow(
             self,
             data,

@@ -18,7 +18,14 @@ from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.sql import parse_columns
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
-from hiveacid.statements.context import Bound, Change, ExecutionContext, define, fixed
+from hiveacid.statements.context import (
+    Bound,
+    Change,
+    ExecutionContext,
+    OpenSession,
+    define,
+    fixed,
+)
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, make_table
 from hiveacid.statements.show import create_table_text
@@ -124,16 +131,8 @@ _NOTHING: Mapping[str, str] = {}
 class TakeoverMethods:
     """What a session has of it."""
 
-    if TYPE_CHECKING:
-
-        def definition_context(self, kind: type) -> ExecutionContext: ...
-
-        def table_name(self, name: str) -> TableName: ...
-
-        def table(self, name: str) -> AcidTable: ...
-
     def attach(
-        self,
+        self: OpenSession,
         path: str | Path,
         *,
         name: str,
@@ -172,17 +171,19 @@ class TakeoverMethods:
         columns = None if schema is None else parse_columns(schema)
         if columns is None and partitioned_by:
             raise InvalidInputError("partitioned_by goes with a schema, which has these columns")
+        is_local = "://" not in str(path) and not str(path).startswith("file:")
         value = CreateTable(
             name=self.table_name(name),
             partition_names=tuple(column.lower() for column in partitioned_by),
             bucket=bucket_spec(bucketed_by, buckets),
-            location=str(Path(path).absolute()) if _is_local(path) else str(path),
+            location=str(Path(path).absolute()) if is_local else str(path),
             properties={**properties, **lists, ACCEPT_ALL: str(accept_all_write_ids).lower()},
         )
         make_table(context, value, columns=columns)
-        return self.table(name)
+        table: AcidTable = self.table(name)
+        return table
 
-    def detach(self, name: str | TableName) -> Detached:
+    def detach(self: OpenSession, name: str | TableName) -> Detached:
         """Lets the metastore forget a table and keeps its files; the answer has the lists of valid
         ids, for ``attach`` elsewhere, and the statement that does it.
 
@@ -194,7 +195,3 @@ class TakeoverMethods:
         """
         context = self.definition_context(DropTable)
         return detach(context, self.table_name(name) if isinstance(name, str) else name)
-
-
-def _is_local(path: str | Path) -> bool:
-    return "://" not in str(path) and not str(path).startswith("file:")

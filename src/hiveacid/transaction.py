@@ -14,6 +14,7 @@ from hiveacid.metastore.api import own
 from hiveacid.model.history import StreamBatch
 from hiveacid.model.tables import Isolation, LockId, TxnId
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.session_state import (
     AbortLocks,
     AbortTransactions,
@@ -32,7 +33,6 @@ from hiveacid.txn.manager import HandedOn, TransactionManager
 from hiveacid.txn.unit import UnitOfWork
 
 if TYPE_CHECKING:
-    from hiveacid.statements.context import OpenSession
     from hiveacid.table import AcidTable
 
 
@@ -319,13 +319,25 @@ class TransactionControl:
             self.begin(isolation=value.isolation)
             return None
         if isinstance(value, SetTransaction):
-            self._set_transaction(value)
+            if self._unit is not None:
+                self._unit.require_open()
+            if self._unit is not None and self._unit.id is not None:
+                raise InvalidInputError(
+                    "SET TRANSACTION comes before the first statement of a transaction",
+                    txn=self._unit.id,
+                )
+            self._isolation = value.isolation
             return None
         if not self._autocommit and self._unit is None:
             if isinstance(value, Commit) or value == Rollback():
                 return None
             self.begin()
-        unit = self._required(value)
+        unit = self._unit
+        if unit is None:
+            raise InvalidInputError(
+                f"{type(value).__name__.upper()} without a transaction: there is nothing open",
+                note="START TRANSACTION begins one.",
+            )
         match value:
             case Commit():
                 self._end(commit)
@@ -348,14 +360,6 @@ class TransactionControl:
         self._unit = None
         self._others.clear()
 
-    def _required(self, value: object) -> UnitOfWork:
-        if self._unit is None:
-            raise InvalidInputError(
-                f"{type(value).__name__.upper()} without a transaction: there is nothing open",
-                note="START TRANSACTION begins one.",
-            )
-        return self._unit
-
     def _end(self, commit: Callable[[UnitOfWork], None] | None) -> None:
         unit = self._unit
         assert unit is not None
@@ -368,16 +372,6 @@ class TransactionControl:
         finally:
             if not self._scoped:
                 self._unit = self._isolation = None
-
-    def _set_transaction(self, value: SetTransaction) -> None:
-        if self._unit is not None:
-            self._unit.require_open()
-            if self._unit.id is not None:
-                raise InvalidInputError(
-                    "SET TRANSACTION comes before the first statement of a transaction",
-                    txn=self._unit.id,
-                )
-        self._isolation = value.isolation
 
     def _set_autocommit(
         self, value: SetAutocommit, commit: Callable[[UnitOfWork], None]

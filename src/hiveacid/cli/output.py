@@ -258,7 +258,7 @@ def partition_spec(name: str) -> dict[str, str | None]:
     found = parse_partition_name(name)
     if found is None:
         raise InvalidInputError(
-            f"{name!r} names no partition: it is p=x or p=x/q=y, as SHOW PARTITIONS prints it"
+            f"--partition is p=x or p=x/q=y, as SHOW PARTITIONS prints it, not {name!r}"
         )
     return dict(found)
 

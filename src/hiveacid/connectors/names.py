@@ -21,11 +21,11 @@ from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
 from hiveacid.storage.filesystem import one_name
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
     from hiveacid.table import AcidTable
-    from hiveacid.txn.view import Look
 
 
 _SKIPPED: Final = r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | --[^\n]* | /\*.*?\*/"""

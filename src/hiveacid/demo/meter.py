@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from hiveacid.metastore.api import Metastore
-    from hiveacid.model.transactions import LockInfo, TxnInfo
+from hiveacid.metastore.api import Metastore
+from hiveacid.model.transactions import LockInfo, TxnInfo
 
 _EVERY_S: Final = 0.1
 
@@ -112,10 +111,7 @@ def resident_bytes() -> int:
         pid = int(entry.name)
         parents[pid], pages[pid] = _parent_and_pages(entry)
     family = {os.getpid()}
-    while True:
-        children = {pid for pid, parent in parents.items() if parent in family} - family
-        if not children:
-            break
+    while children := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= children
     return sum(pages.get(pid, 0) for pid in family) * os.sysconf("SC_PAGE_SIZE")
 

@@ -429,8 +429,6 @@ def _verdict(console: Console, findings: Sequence[tpch.Finding]) -> bool:
         else:
             console.print(f"[bold green]equal[/] {finding.what}: {size}", highlight=False)
     good = not any(finding.wrong for finding in findings)
-    if good:
-        console.print("[bold green]equal[/]: hiveacid's result is DuckDB's, value by value.")
-    else:
-        console.print("[bold red]NOT equal[/]: hiveacid's result is not DuckDB's.")
+    equal = "[bold green]equal[/]: hiveacid's result is DuckDB's, value by value."
+    console.print(equal if good else "[bold red]NOT equal[/]: hiveacid's result is not DuckDB's.")
     return good

@@ -70,9 +70,10 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     if isinstance(body, Insert):
         return _insert(body, names, prefix)
     if isinstance(body, Inserts):
-        branches = []
-        for number, branch in enumerate(body.branches):
-            branches.append(_insert(branch, names, f"{prefix}{number}_"))
+        branches = [
+            _insert(branch, names, f"{prefix}{number}_")
+            for number, branch in enumerate(body.branches)
+        ]
         return Inserts(_joined(branches, names))
     if isinstance(body, (Update, Delete, Merge)):
         return bind_texts(body, names, prefix=prefix)
@@ -84,24 +85,19 @@ def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) ->
     if isinstance(body, CreateTable) and isinstance(body.query, Fragment):
         return _ddl(dataclasses.replace(body, query=_query(body.query, splicer)), names, splicer)
     if isinstance(body, CreateView) and isinstance(body.query, Fragment):
-        return _view(body, body.query, names, splicer)
+        # as written, and with full names; it must not need itself
+        within = Splicer(names, prefix=prefix, expanding=(splicer.qualify(body.name),))
+        view = dataclasses.replace(
+            body,
+            query=_query(body.query, within),
+            original=body.query.text,
+            expanded=within.qualified(body.query),
+        )
+        return _ddl(view, names, splicer)
     if isinstance(body, TransactionStatement):
         return body
     assert not isinstance(body, ParsedLater), "resolved before it is bound"
     return _ddl(body, names, splicer)
-
-
-def _view(body: CreateView, fragment: Fragment, names: Names, splicer: Splicer) -> Command:
-    """A view's query for Spark, as written, and with full names; it must not need itself."""
-    name = splicer.qualify(body.name)
-    within = Splicer(names, prefix=splicer.prefix, expanding=(name,))
-    view = dataclasses.replace(
-        body,
-        query=_query(fragment, within),
-        original=fragment.text,
-        expanded=within.qualified(fragment),
-    )
-    return _ddl(view, names, splicer)
 
 
 def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
@@ -175,11 +171,8 @@ def _rows(body: Insert, rows: ParsedRows, table: Table, splicer: Splicer) -> Que
         columns = tuple(name for name in all_names if name not in body.partition)
     texts = []
     for row in rows.rows:
-        cells = []
-        for number, cell in enumerate(row):
-            column = columns[number] if number < len(columns) else None
-            cells.append(_value(cell, column, table, splicer))
-        texts.append(f"({', '.join(cells)})")
+        cells = zip_longest(row, columns[: len(row)])
+        texts.append(f"({', '.join(_value(*cell, table, splicer) for cell in cells)})")
     return Query(f"VALUES {', '.join(texts)}", dict(splicer.tables))
 
 
@@ -260,10 +253,15 @@ class _Texts:
         self._target = Relation(parts, alias or parts[-1], alias_at=at, target=True)
 
     def of(self, value: object, column: str | None = None) -> object:
-        """The text of an expression, for a column where it may be DEFAULT."""
+        """The text of an expression, for a column where it may be DEFAULT, which a text that was
+        given in Python stays.
+        """
         if isinstance(value, Fragment | DefaultKeyword):
             return _value(value, column, self.table, self._splicer)
-        return _expression(value, self._target, self._splicer) if isinstance(value, str) else value
+        if not isinstance(value, str) or value.strip().lower() == "default":
+            return "default" if isinstance(value, str) else value
+        scope = Scope(relations=[self._target])
+        return self._splicer.text(parse_expression(value, scope=scope))
 
     def of_pairs(self, pairs: tuple[tuple[str, object], ...]) -> tuple[tuple[str, object], ...]:
         """Columns with the texts of the expressions assigned to them."""
@@ -313,10 +311,7 @@ def _merge_source(statement: Merge, splicer: Splicer) -> tuple[Query, str | None
     if isinstance(source, Fragment):
         return _query(source, splicer), statement.source_alias
     table = splicer.resolve(source)
-    if table is None:
-        name = quoted(*source)
-    else:
-        name = splicer.relation(table)
+    name = quoted(*source) if table is None else splicer.relation(table)
     query = Query(f"SELECT * FROM {name}", dict(splicer.tables))
     return query, statement.source_alias or source[-1]
 
@@ -330,11 +325,3 @@ def _clause(clause: MergeClause, texts: _Texts) -> MergeClause:
         places = zip_longest(columns[: len(clause.values)], clause.values)
         changes["values"] = tuple(texts.of(value, column) for column, value in places)
     return dataclasses.replace(clause, **changes)  # type: ignore[arg-type]
-
-
-def _expression(text: str, target: Relation, splicer: Splicer) -> str:
-    """One expression's text as Spark SQL; the word DEFAULT stays as it is."""
-    if text.strip().lower() == "default":
-        return "default"
-    scope = Scope(relations=[target])
-    return splicer.text(parse_expression(text, scope=scope))

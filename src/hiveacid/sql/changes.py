@@ -17,21 +17,10 @@ from typing import Final
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
 from hiveacid.model.tables import TxnId
-from hiveacid.sql.cursor import Cursor, TokenKind, name_of, tokenize
+from hiveacid.sql.cursor import Cursor, TokenKind, after, form, name_of, whole
 from hiveacid.statements.history import CreateTag, DropPin, ShowPins, UndoTransaction
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
-
-
-def parse_create_tag(cursor: Cursor) -> CreateTag:
-    """What follows CREATE TAG."""
-    if_not_exists = cursor.if_not_exists()
-    tag = pin_name(cursor, "tag")
-    cursor.expect("ON")
-    table = cursor.table_name()
-    wanted = _version(cursor) if cursor.accept("AS", "OF") else None
-    keep_ms = retained_ms(cursor)
-    return CreateTag(tag, table, wanted, keep_ms, if_not_exists)
 
 
 def parse_drop_pin(cursor: Cursor) -> DropPin | None:
@@ -48,12 +37,6 @@ def parse_drop_pin(cursor: Cursor) -> DropPin | None:
 def show_pins(cursor: Cursor, kind: PinKind) -> ShowPins:
     """What follows SHOW TAGS or SHOW CONSUMERS."""
     return ShowPins(kind, cursor.table_name() if cursor.accept("ON") else None)
-
-
-def parse_undo(cursor: Cursor) -> UndoTransaction:
-    """What follows UNDO."""
-    cursor.expect("TRANSACTION")
-    return UndoTransaction(TxnId(cursor.integer("transaction")))
 
 
 def pin_name(cursor: Cursor, kind: str) -> str:
@@ -80,6 +63,21 @@ def retained_ms(cursor: Cursor) -> int | None:
     return count * _UNITS_MS[unit]
 
 
+parse_create_tag: Final = form(
+    CreateTag,
+    ("if_not_exists", Cursor.if_not_exists),
+    ("tag", lambda cursor: pin_name(cursor, "tag")),
+    "ON",
+    ("name", Cursor.table_name),
+    ("wanted", after("AS OF", _version)),
+    ("keep_ms", retained_ms),
+)
+"""What follows CREATE TAG."""
+parse_undo: Final = form(
+    UndoTransaction, "TRANSACTION", ("txn", lambda cursor: TxnId(cursor.integer("transaction")))
+)
+"""What follows UNDO."""
+
 TABLE_CHANGES = "table_changes"
 _OPTIONS = ("deduplicationmode", "computeupdates", "key")
 
@@ -89,13 +87,12 @@ def changes_clause(cursor: Cursor) -> ChangeRange | None:
     there.
     """
     consumer = None
-    if cursor.looking_at("CHANGES", "FOR", "CONSUMER"):
-        cursor.expect("CHANGES", "FOR", "CONSUMER")
+    if cursor.accept("CHANGES", "FOR", "CONSUMER"):
         consumer = pin_name(cursor, "consumer").lower()
-    elif not cursor.looking_at("CHANGES", "FROM"):
-        return None
+    elif cursor.looking_at("CHANGES", "FROM"):
+        cursor.next()
     else:
-        cursor.expect("CHANGES")
+        return None
     since, until = None, None
     includes_since = includes_until = True
     if cursor.accept("FROM"):
@@ -115,10 +112,7 @@ def table_changes(cursor: Cursor) -> tuple[tuple[str, ...], ChangeRange]:
     since = cursor.integer("version")
     until = cursor.integer("version") if cursor.accept(",") else None
     cursor.expect(")")
-    inside = Cursor(source=text, tokens=tokenize(text))
-    parts = inside.dotted_name()
-    inside.end_statement()
-    return parts, _range(since, until, True, True, {})
+    return whole(text, Cursor.dotted_name), _range(since, until, True, True, {})
 
 
 def _bound(cursor: Cursor) -> tuple[int, bool]:
@@ -132,20 +126,19 @@ def _bound(cursor: Cursor) -> tuple[int, bool]:
 
 
 def _options(cursor: Cursor) -> dict[str, str]:
-    found: dict[str, str] = {}
     if not cursor.looking_at("WITH", "("):
-        return found
-    cursor.expect("WITH", "(")
-    while True:
-        name = cursor.name("option").lower()
-        if name not in _OPTIONS:
-            raise InvalidInputError(f"CHANGES has no option {name}: it has {', '.join(_OPTIONS)}")
-        cursor.expect("=")
-        is_text = cursor.token.kind is TokenKind.STRING
-        found[name] = cursor.string() if is_text else name_of(cursor.next())
-        if not cursor.accept(","):
-            cursor.expect(")")
-            return found
+        return {}
+    cursor.next()
+    return dict(cursor.in_parentheses(_option))
+
+
+def _option(cursor: Cursor) -> tuple[str, str]:
+    name = cursor.name("option").lower()
+    if name not in _OPTIONS:
+        raise InvalidInputError(f"CHANGES has no option {name}: it has {', '.join(_OPTIONS)}")
+    cursor.expect("=")
+    is_text = cursor.token.kind is TokenKind.STRING
+    return name, cursor.string() if is_text else name_of(cursor.next())
 
 
 def _range(

@@ -53,9 +53,8 @@ def parse_column_type(cursor: Cursor) -> HiveType:
         cursor.accept("PRECISION")
         return PrimitiveType("double")
     if cursor.accept("TIMESTAMP"):
-        if cursor.accept("WITH", "LOCAL", "TIME", "ZONE"):
-            return PrimitiveType("timestamp with local time zone")
-        return PrimitiveType("timestamp")
+        is_local = cursor.accept("WITH", "LOCAL", "TIME", "ZONE")
+        return PrimitiveType("timestamp with local time zone" if is_local else "timestamp")
     if word in ("DECIMAL", "NUMERIC", "DEC"):
         return _decimal(cursor)
     if word in ("CHAR", "VARCHAR"):
@@ -196,14 +195,12 @@ class ConstraintReader:
         """One constraint of a column, if there is one."""
         name = _name(cursor)
         if cursor.accept("NOT", "NULL"):
-            if _state(cursor).enforced is not False:
+            if self._is_kept(cursor, name, column):
                 self.not_null.append(column)
-                self.names |= {column: name} if name else {}
         elif cursor.accept("DEFAULT"):
             text = _default(cursor)
-            if _state(cursor).enforced is not False:
+            if self._is_kept(cursor, name, f"default.{column}"):
                 self.defaults[column] = text
-                self.names |= {f"default.{column}": name} if name else {}
         elif cursor.accept("CHECK"):
             self._check(cursor, name)
         elif cursor.accept("PRIMARY", "KEY"):
@@ -221,8 +218,7 @@ class ConstraintReader:
     def table(self, cursor: Cursor) -> bool:
         """One constraint of the table, if there is one."""
         name = ""
-        named = (TokenKind.WORD, TokenKind.QUOTED)
-        if cursor.key == "CONSTRAINT" and cursor.peek(1).kind in named:
+        if cursor.key == "CONSTRAINT" and cursor.peek(1).is_name:
             if cursor.peek(2).key not in ("PRIMARY", "FOREIGN", "UNIQUE", "CHECK"):
                 return False
             name = _name(cursor)
@@ -242,9 +238,15 @@ class ConstraintReader:
 
     def _check(self, cursor: Cursor, name: str) -> None:
         text = _condition(cursor)
-        if _state(cursor).enforced is not False:
+        if self._is_kept(cursor, name, text):
             self.checks.append(text)
-            self.names |= {text: name} if name else {}
+
+    def _is_kept(self, cursor: Cursor, name: str, key: str) -> bool:
+        """Whether a constraint is enforced, as what follows it says; then it has its name."""
+        if _state(cursor).enforced is False:
+            return False
+        self.names |= {key: name} if name else {}
+        return True
 
     def _foreign_key(self, cursor: Cursor, name: str, columns: tuple[str, ...]) -> None:
         cursor.expect("REFERENCES")
@@ -302,10 +304,7 @@ def _condition(cursor: Cursor) -> str:
         if _at_end_of_condition(cursor):
             return cursor.between(*inside)
     while not _at_end_of_condition(cursor):
-        if cursor.key == "(":
-            cursor.skip_parentheses()
-        else:
-            cursor.next()
+        cursor.skip_parentheses() if cursor.key == "(" else cursor.next()
     if cursor.at == start:
         raise cursor.unrecognized("check constraint")
     return cursor.between(start, cursor.at)

@@ -14,7 +14,7 @@ from hiveacid.model.history import PinKind
 from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
 from hiveacid.sql.changes import show_pins
 from hiveacid.sql.columns import property_keys, property_list
-from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, tokenize
+from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, whole
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
@@ -223,22 +223,15 @@ def parse_sort_items(text: str) -> tuple[SortItem, ...]:
         UnsupportedError: an expression is in it.
         InvalidInputError: it is no text.
     """
-    cursor = Cursor(source=text, tokens=tokenize(text))
-    found = cursor.listed(_sort_item)
-    cursor.end_statement()
-    return found
+    return whole(text, lambda cursor: cursor.listed(_sort_item))
 
 
 def _sort_item(cursor: Cursor) -> SortItem:
     column = cursor.small_name("order by")
     if cursor.key not in (",", "ASC", "DESC", "NULLS", "WHERE") and not cursor.at_end():
         raise UnsupportedError("COMPACT ... ORDER BY is supported with columns only")
-    descending = nulls_first = cursor.accept_any("ASC", "DESC") == "DESC"
-    if cursor.accept("NULLS"):
-        nulls_first = cursor.key == "FIRST"
-        if cursor.accept_any("FIRST", "LAST") is None:
-            raise cursor.unrecognized("null ordering")
-    return SortItem(column, descending, nulls_first)
+    descending, nulls_first = cursor.descending(), cursor.nulls_first()
+    return SortItem(column, descending, descending if nulls_first is None else nulls_first)
 
 
 _POOL: Final = ("pool", after("POOL", lambda cursor: cursor.string("compaction pool")))
@@ -354,7 +347,7 @@ def _columns(cursor: Cursor) -> ShowColumns:
 
 
 def _has_name(cursor: Cursor) -> bool:
-    return cursor.token.kind in (TokenKind.WORD, TokenKind.QUOTED) and cursor.key != "EXTENDED"
+    return cursor.token.is_name and cursor.key != "EXTENDED"
 
 
 _EXTENDED: Final = ("extended", said("EXTENDED"))
@@ -401,7 +394,7 @@ def parse_describe(cursor: Cursor) -> Command:
         return DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
         raise UnsupportedError("DESCRIBE FUNCTION is not supported")
-    named = cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED)
+    named = cursor.peek(1).is_name
     if cursor.key == "HISTORY" and named:
         cursor.next()
         name = cursor.table_name()
@@ -417,10 +410,7 @@ def parse_describe(cursor: Cursor) -> Command:
     if cursor.key == "TABLE" and cursor.peek(1).kind is TokenKind.WORD:
         cursor.next()
     formatted = extended = False
-    if cursor.key in ("FORMATTED", "EXTENDED") and cursor.peek(1).kind in (
-        TokenKind.WORD,
-        TokenKind.QUOTED,
-    ):
+    if cursor.key in ("FORMATTED", "EXTENDED") and cursor.peek(1).is_name:
         word = cursor.next().key
         formatted, extended = word == "FORMATTED", word == "EXTENDED"
     name = cursor.table_name()
@@ -433,7 +423,7 @@ def parse_describe(cursor: Cursor) -> Command:
 
 def parse_vacuum(cursor: Cursor) -> Clean:
     """VACUUM [TABLE] name [RETAIN n HOURS] [DRY RUN]."""
-    if cursor.key == "TABLE" and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
+    if cursor.key == "TABLE" and cursor.peek(1).is_name:
         cursor.next()
     name = cursor.table_name()
     retain_s = None

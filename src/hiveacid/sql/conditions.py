@@ -8,6 +8,7 @@ condition themselves, get an error instead; they may write NULL, ``<=>`` and a b
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, cast
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
@@ -87,39 +88,27 @@ class _Parser:
         return _without_null(found)
 
     def _any_of(self) -> Predicate:
-        parts = [self._all_of()]
-        while self._cursor.accept("OR"):
-            parts.append(self._all_of())
-        return disjunction(tuple(parts))
+        return disjunction(self._cursor.listed(lambda _: self._all_of(), by="OR"))
 
     def _all_of(self) -> Predicate:
-        parts = [self._one()]
-        while self._cursor.accept("AND"):
-            parts.append(self._one())
-        return conjunction(tuple(parts))
+        return conjunction(self._cursor.listed(lambda _: self._one(), by="AND"))
 
     def _one(self) -> Predicate:
+        cursor, start = self._cursor, self._cursor.at
+        if self._depth == _DEPTH_MAX:
+            return self._unknown(start)
         self._depth += 1
         try:
-            return self._nested_one()
+            if cursor.accept_any("NOT", "!"):
+                unknowns = self._unknowns
+                inner = self._one()
+                return _negated(inner) if unknowns == self._unknowns else ANYTHING
+            with suppress(NotLiteralError):
+                found = self._nested() if cursor.key == "(" else self._simple()
+                if cursor.at_end() or cursor.key in _ENDS:
+                    return found
         finally:
             self._depth -= 1
-
-    def _nested_one(self) -> Predicate:
-        cursor, start = self._cursor, self._cursor.at
-        if self._depth > _DEPTH_MAX:
-            return self._unknown(start)
-        if cursor.key in ("NOT", "!"):
-            cursor.next()
-            unknowns = self._unknowns
-            inner = self._one()
-            return _negated(inner) if unknowns == self._unknowns else ANYTHING
-        try:
-            found = self._nested() if cursor.key == "(" else self._simple()
-        except NotLiteralError:
-            found = None
-        if found is not None and (cursor.at_end() or cursor.key in _ENDS):
-            return found
         return self._unknown(start)
 
     def _unknown(self, start: int) -> Predicate:
@@ -154,9 +143,12 @@ class _Parser:
         if cursor.key in ("SELECT", "WITH", "FROM", "VALUES"):
             raise _NotUnderstood
         found = self._any_of()
-        if not cursor.accept(")"):
-            raise _NotUnderstood
+        self._expect(")")
         return found
+
+    def _expect(self, key: str) -> None:
+        if not self._cursor.accept(key):
+            raise _NotUnderstood
 
     def _simple(self) -> Predicate:
         cursor = self._cursor
@@ -173,16 +165,14 @@ class _Parser:
         if cursor.key == "IS":
             cursor.next()
             negated = cursor.accept("NOT")
-            if not cursor.accept("NULL"):
-                raise _NotUnderstood
-            return IsNull(column, negated=bool(negated))
-        negated = bool(cursor.accept("NOT"))
+            self._expect("NULL")
+            return IsNull(column, negated=negated)
+        negated = cursor.accept("NOT")
         if cursor.accept("IN"):
             found: Predicate = In(column, frozenset(self._list()))
         elif cursor.accept("BETWEEN"):
             low = self._literal()
-            if not cursor.accept("AND"):
-                raise _NotUnderstood
+            self._expect("AND")
             found = And((Compare(column, Op.GE, low), Compare(column, Op.LE, self._literal())))
         elif negated:
             raise _NotUnderstood
@@ -201,27 +191,20 @@ class _Parser:
         return op
 
     def _column(self) -> str:
-        cursor = self._cursor
-        parts: list[str] = []
-        while True:
-            if cursor.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+        def part(cursor: Cursor) -> str:
+            if not cursor.token.is_name:
                 raise _NotUnderstood
-            parts.append(name_of(cursor.next()))
-            if not cursor.accept("."):
-                break
-        column = self._column_of(tuple(parts))
+            return name_of(cursor.next())
+
+        column = self._column_of(self._cursor.listed(part, by="."))
         if column is None:
             raise _NotUnderstood
         return column
 
-    def _list(self) -> list[Constant]:
-        if not self._cursor.accept("("):
-            raise _NotUnderstood
-        values = [self._literal()]
-        while self._cursor.accept(","):
-            values.append(self._literal())
-        if not self._cursor.accept(")"):
-            raise _NotUnderstood
+    def _list(self) -> tuple[Constant, ...]:
+        self._expect("(")
+        values = self._cursor.listed(lambda _: self._literal())
+        self._expect(")")
         return values
 
     def _at_literal(self) -> bool:
@@ -251,16 +234,20 @@ def _null_safe(column: str, value: Constant) -> Predicate:
 
 def _without_null(predicate: Predicate) -> Predicate:
     """The same where all NOTs are resolved: NULL beside a comparison is never true."""
-    if isinstance(predicate, And):
-        return And(tuple(_without_null(part) for part in predicate.parts))
-    if isinstance(predicate, Or):
-        return Or(tuple(_without_null(part) for part in predicate.parts))
+    if isinstance(predicate, And | Or):
+        return with_parts(predicate, _without_null)
     if isinstance(predicate, Compare) and predicate.value is _NULL:
         return NOTHING
     if isinstance(predicate, In) and _NULL in predicate.values:
         values = predicate.values - {_NULL}
         return In(predicate.column, values) if values else NOTHING
     return predicate
+
+
+def with_parts(predicate: And | Or, change: Callable[[Predicate], Predicate]) -> Predicate:
+    """The same of changed parts."""
+    parts = tuple(map(change, predicate.parts))
+    return conjunction(parts) if isinstance(predicate, And) else disjunction(parts)
 
 
 def _negated(predicate: Predicate) -> Predicate:

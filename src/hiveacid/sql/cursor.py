@@ -46,6 +46,11 @@ class Token:
     start: int
     end: int
 
+    @property
+    def is_name(self) -> bool:
+        """Whether it may be an identifier."""
+        return self.kind in (TokenKind.WORD, TokenKind.QUOTED)
+
 
 _PATTERN = re.compile(
     r"""
@@ -113,7 +118,7 @@ def _after_name(tokens: list[Token], offset: int) -> bool:
     if not tokens or tokens[-1].end != offset:
         return False
     last = tokens[-1]
-    return last.kind in (TokenKind.WORD, TokenKind.QUOTED) or last.key in (")", "]")
+    return last.is_name or last.key in (")", "]")
 
 
 def _why_no_token(source: str, offset: int) -> str:
@@ -253,6 +258,10 @@ class Cursor:
         """The key of the token at the cursor."""
         return self.tokens[self.at].key
 
+    def at_name(self) -> bool:
+        """True at what may be an identifier."""
+        return self.token.is_name
+
     def peek(self, places: int) -> Token:
         """The token so many places further on; the last one beyond the end."""
         return self.tokens[min(self.at + places, len(self.tokens) - 1)]
@@ -300,7 +309,7 @@ class Cursor:
 
     def name(self, what: str = "identifier") -> str:
         """An identifier."""
-        if self.token.kind not in (TokenKind.WORD, TokenKind.QUOTED):
+        if not self.at_name():
             raise self.unrecognized(what)
         return name_of(self.next())
 
@@ -325,10 +334,10 @@ class Cursor:
         """An identifier in lower case, as the metastore keeps names."""
         return self.name(what).lower()
 
-    def listed(self, read: Callable[[Cursor], _T]) -> tuple[_T, ...]:
-        """One or more of what ``read`` reads, with commas between them."""
+    def listed(self, read: Callable[[Cursor], _T], *, by: str = ",") -> tuple[_T, ...]:
+        """One or more of what ``read`` reads, with commas, or ``by``, between them."""
         items = [read(self)]
-        while self.accept(","):
+        while self.accept(by):
             items.append(read(self))
         return tuple(items)
 
@@ -339,9 +348,22 @@ class Cursor:
         self.expect(")")
         return items
 
+    def descending(self) -> bool:
+        """[ASC | DESC]: whether it is DESC."""
+        return self.accept_any("ASC", "DESC") == "DESC"
+
+    def nulls_first(self) -> bool | None:
+        """NULLS FIRST | LAST, if it is next: which of them."""
+        if not self.accept("NULLS"):
+            return None
+        word = self.accept_any("FIRST", "LAST")
+        if word is None:
+            raise self.unrecognized("null ordering")
+        return word == "FIRST"
+
     def sort_key(self) -> tuple[str, bool]:
         """column [ASC | DESC]: its name in lower case, whether it is descending."""
-        return self.small_name("order by"), self.accept_any("ASC", "DESC") == "DESC"
+        return self.small_name("order by"), self.descending()
 
     def names(self, what: str = "column list") -> tuple[str, ...]:
         """( name, ... ), in lower case."""
@@ -350,7 +372,7 @@ class Cursor:
     def dotted_name(self, what: str = "table name") -> tuple[str, ...]:
         """``a``, ``a.b`` or ``a.b.c``."""
         parts = [self.name(what)]
-        while self.key == "." and self.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
+        while self.key == "." and self.peek(1).is_name:
             self.next()
             parts.append(self.name(what))
         if len(parts) == 1 and "." in parts[0]:
@@ -436,6 +458,18 @@ class Cursor:
     def error(self, what: str) -> SqlSyntaxError:
         """A syntax error at the cursor."""
         return syntax_error(self.source, self.token.start, what)
+
+
+def whole(text: str, read: Callable[[Cursor], _T]) -> _T:
+    """What ``read`` reads of a text, which is that and nothing else.
+
+    Raises:
+        SqlSyntaxError: it is something else, or more follows.
+    """
+    cursor = Cursor(source=text, tokens=tokenize(text))
+    found = read(cursor)
+    cursor.end_statement()
+    return found
 
 
 # -------------------------------------------------------------------- forms

@@ -44,6 +44,7 @@ _COMMENT: Final = ("comment", Cursor.string)
 _PROPERTIES: Final = ("properties", property_list)
 _IF_EXISTS: Final = ("if_exists", Cursor.if_exists)
 _TABLE: Final = ("name", Cursor.table_name)
+_not_skewed: Final = refused("SKEWED BY is not supported", "SKEWED")
 _no_partitions: Final = refused("partitioned views are not supported", "PARTITIONED")
 
 
@@ -134,8 +135,8 @@ def parse_create(cursor: Cursor) -> Command:
     if not or_replace and cursor.accept_any("DATABASE", "SCHEMA") is not None:
         return _create_database(cursor)
     words = []
-    while cursor.key in ("EXTERNAL", "MANAGED", "TRANSACTIONAL", "TEMPORARY"):
-        words.append(cursor.next().key)
+    while word := cursor.accept_any("EXTERNAL", "MANAGED", "TRANSACTIONAL", "TEMPORARY"):
+        words.append(word)
     if cursor.key != "TABLE":
         kind = " ".join([*words, cursor.token.text.upper()])
         raise UnsupportedError(f"CREATE {kind} is not supported")
@@ -189,12 +190,14 @@ def _create_table(cursor: Cursor) -> CreateTable:
         if cursor.token.kind is TokenKind.STRING or cursor.key == "FILE":
             raise UnsupportedError("CREATE TABLE LIKE a file is not supported")
         table = replace(table, like=cursor.table_name())
-    elif cursor.key == "(" and not _query_follows(cursor):
+    elif cursor.key == "(" and cursor.peek(1).key not in ("SELECT", "WITH", "FROM"):
         definitions = _Columns()
         cursor.in_parentheses(definitions.read)
         found = definitions.constraints.value()
         table = replace(table, columns=tuple(definitions.columns), constraints=found)
-    table = _table_clauses(cursor, table)
+    while clause := next((one for words, one in _CLAUSES.items() if cursor.accept(*words)), None):
+        table = clause(cursor, table)
+    _not_skewed(cursor)
     if table.columns and table.partition_names:
         table = _with_named_partitions(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
@@ -204,37 +207,6 @@ def _create_table(cursor: Cursor) -> CreateTable:
     if not table.columns and table.like is None and not from_files:
         raise cursor.unrecognized("create table statement")
     return table
-
-
-def _query_follows(cursor: Cursor) -> bool:
-    return cursor.peek(1).key in ("SELECT", "WITH", "FROM")
-
-
-def _table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
-    while True:
-        if cursor.accept("COMMENT"):
-            table = replace(table, comment=cursor.string())
-        elif cursor.accept("PARTITIONED", "BY"):
-            table = _partitioned_by(cursor, table)
-        elif cursor.accept("CLUSTERED", "BY"):
-            table = _clustered_by(cursor, table)
-        elif cursor.accept("SKEWED", "BY"):
-            raise UnsupportedError("SKEWED BY is not supported")
-        elif cursor.accept("ROW", "FORMAT"):
-            told = parse_row_format(cursor)
-            table = replace(table, properties={**told, **table.properties})
-        elif cursor.accept("STORED"):
-            table = replace(table, format=_stored(cursor))
-        elif cursor.accept("USING"):
-            table = _using(cursor, table)
-        elif cursor.accept("LOCATION"):
-            table = replace(table, location=cursor.string())
-        elif cursor.accept("TBLPROPERTIES"):
-            table = replace(table, properties={**table.properties, **property_list(cursor)})
-        elif cursor.accept("WITH", "SERDEPROPERTIES"):
-            property_list(cursor)
-        else:
-            return table
 
 
 def _using(cursor: Cursor, table: CreateTable) -> CreateTable:
@@ -294,8 +266,7 @@ def _with_named_partitions(cursor: Cursor, table: CreateTable) -> CreateTable:
 
 def _sorted_column(cursor: Cursor) -> SortColumn:
     column = SortColumn(*cursor.sort_key())
-    if cursor.accept("NULLS"):
-        cursor.accept_any("FIRST", "LAST")
+    cursor.nulls_first()
     return column
 
 
@@ -308,6 +279,29 @@ def _clustered_by(cursor: Cursor, table: CreateTable) -> CreateTable:
         raise cursor.error("the number of buckets must be at least 1")
     cursor.expect("BUCKETS")
     return replace(table, bucket=BucketSpec(columns, count), sort_columns=sorted_by)
+
+
+def _serde_properties(cursor: Cursor, table: CreateTable) -> CreateTable:
+    property_list(cursor)
+    return table
+
+
+_CLAUSES: Final[Mapping[tuple[str, ...], Callable[[Cursor, CreateTable], CreateTable]]] = {
+    ("COMMENT",): lambda cursor, table: replace(table, comment=cursor.string()),
+    ("PARTITIONED", "BY"): _partitioned_by,
+    ("CLUSTERED", "BY"): _clustered_by,
+    ("ROW", "FORMAT"): lambda cursor, table: replace(
+        table, properties={**parse_row_format(cursor), **table.properties}
+    ),
+    ("STORED",): lambda cursor, table: replace(table, format=_stored(cursor)),
+    ("USING",): _using,
+    ("LOCATION",): lambda cursor, table: replace(table, location=cursor.string()),
+    ("TBLPROPERTIES",): lambda cursor, table: replace(
+        table, properties={**table.properties, **property_list(cursor)}
+    ),
+    ("WITH", "SERDEPROPERTIES"): _serde_properties,
+}
+"""What follows the columns of CREATE TABLE, in any order."""
 
 
 # -------------------------------------------------------------------- columns
@@ -388,23 +382,10 @@ def _convert(cursor: Cursor, name: TableName) -> SetTableProperties:
 
 
 def _add(cursor: Cursor, name: TableName) -> Command:
-    if cursor.accept_any("COLUMNS", "COLUMN") is not None:
-        return _columns(cursor, name, replace=False)
     reader = ConstraintReader()
     if reader.table(cursor):
         return AddConstraints(name, reader.value())
     return _add_partitions(cursor, name)
-
-
-def _drop(cursor: Cursor, name: TableName) -> Command:
-    if cursor.accept("CONSTRAINT"):
-        return DropConstraint(name, cursor.small_name("constraint"))
-    return _drop_partitions(cursor, name)
-
-
-def _unset(cursor: Cursor, name: TableName) -> UnsetTableProperties:
-    if_exists = cursor.if_exists()
-    return UnsetTableProperties(name, property_keys(cursor), if_exists)
 
 
 def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> AddColumns:
@@ -483,12 +464,21 @@ _OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
     ("SET", "SERDEPROPERTIES"): lambda cursor, name: SetTableProperties(
         name, property_list(cursor)
     ),
-    ("UNSET", "TBLPROPERTIES"): _unset,
+    ("UNSET", "TBLPROPERTIES"): lambda cursor, name: UnsetTableProperties(
+        if_exists=cursor.if_exists(), name=name, keys=property_keys(cursor)
+    ),
     ("CONVERT", "TO", "ACID"): _convert,
     ("RENAME", "TO"): lambda cursor, name: RenameTable(name, cursor.table_name()),
     ("REPLACE", "COLUMNS"): lambda cursor, name: _columns(cursor, name, replace=True),
+    **dict.fromkeys(
+        (("ADD", "COLUMNS"), ("ADD", "COLUMN")),
+        lambda cursor, name: _columns(cursor, name, replace=False),
+    ),
     ("ADD",): _add,
-    ("DROP",): _drop,
+    ("DROP", "CONSTRAINT"): lambda cursor, name: DropConstraint(
+        name, cursor.small_name("constraint")
+    ),
+    ("DROP",): _drop_partitions,
     ("CHANGE",): _change,
     ("RENAME", "COLUMN"): _rename_column,
     ("ALTER",): _alter_column,

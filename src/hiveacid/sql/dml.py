@@ -55,7 +55,12 @@ def parse_query(cursor: Cursor) -> Fragment | Insert | Inserts:
     if cursor.key == "WITH":
         parser.with_clause(scope)
     if cursor.key == "INSERT":
-        return _insert_after_with(cursor, parser, scope, start)
+        with_piece = _piece(cursor, start, cursor.at)
+        head, begin = _insert_head(cursor), cursor.at
+        parser.query(scope)
+        pieces = (with_piece, _piece(cursor, begin, cursor.at))
+        query: Any = Fragment(cursor.source, pieces, scope)
+        return replace(head, source=query)
     if cursor.key == "FROM":
         after_with = cursor.at
         body = scope.child()
@@ -66,15 +71,6 @@ def parse_query(cursor: Cursor) -> Fragment | Insert | Inserts:
         scope.children.remove(body)
     parser.query(scope)
     return parser.fragment(scope, start)
-
-
-def _insert_after_with(cursor: Cursor, parser: QueryParser, scope: Scope, start: int) -> Insert:
-    with_piece = _piece(cursor, start, cursor.at)
-    head = _insert_head(cursor)
-    begin = cursor.at
-    parser.query(scope)
-    pieces = (with_piece, _piece(cursor, begin, cursor.at))
-    return _with_query(head, Fragment(cursor.source, pieces, scope))
 
 
 def _multi_insert(
@@ -91,19 +87,22 @@ def _multi_insert(
     branches = []
     while cursor.key == "INSERT":
         head = _insert_head(cursor)
-        branch_root = Scope()
-        branch_root.children = [*scope.children[:-1]]
-        body = branch_root.child()
-        body.relations = shared.relations
-        body.children = [*shared.children]
-        body.dotted = [*shared.dotted]
-        body.virtual = [*shared.virtual]
-        body.edits = [*shared.edits]
-        body.merged_columns = shared.merged_columns
+        branch_root = Scope(children=scope.children[:-1])
+        body = Scope(
+            parent=branch_root,
+            relations=shared.relations,
+            children=[*shared.children],
+            dotted=[*shared.dotted],
+            virtual=[*shared.virtual],
+            edits=[*shared.edits],
+            merged_columns=shared.merged_columns,
+        )
+        branch_root.children.append(body)
         begin = cursor.at
         parser.select_body(body)
         pieces = (*before, _piece(cursor, begin, cursor.at))
-        branches.append(_with_query(head, Fragment(cursor.source, pieces, branch_root)))
+        query: Any = Fragment(cursor.source, pieces, branch_root)
+        branches.append(replace(head, source=query))
     return Inserts(tuple(branches))
 
 
@@ -119,16 +118,9 @@ def parse_insert(cursor: Cursor) -> Insert:
     BY NAME in place of the columns finds those of a query by their names.
     """
     head = _insert_head(cursor)
-    if cursor.key == "VALUES" and not head.by_name:
-        rows = _values(cursor)
-        if rows is not None:
-            return replace(head, source=rows)
-    parser = QueryParser(cursor)
-    return _with_query(head, parser.query_fragment())
-
-
-def _with_query(head: Insert, query: Any) -> Insert:
-    return replace(head, source=query)
+    is_values = cursor.key == "VALUES" and not head.by_name
+    source: Any = _values(cursor) if is_values else None
+    return replace(head, source=source or QueryParser(cursor).query_fragment())
 
 
 def _insert_head(cursor: Cursor) -> Insert:
@@ -388,14 +380,11 @@ def _assignments(
     def assignment(_: Cursor) -> tuple[str, Any]:
         column = cursor.dotted_name("set clause")[-1]  # the target's name or alias in front
         cursor.expect("=")
-        value = _expression_or_default(cursor, parser, _at_assignment_end, _root(*relations))
-        return column.lower(), value
+        return column.lower(), _expression_or_default(
+            cursor, parser, lambda c: c.key in (",", "WHEN") or at_clause(c), _root(*relations)
+        )
 
     return cursor.listed(assignment)
-
-
-def _at_assignment_end(cursor: Cursor) -> bool:
-    return cursor.key in (",", "WHEN") or at_clause(cursor)
 
 
 # -------------------------------------------------------------------- MERGE

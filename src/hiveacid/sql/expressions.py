@@ -22,7 +22,7 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
-from hiveacid.sql.cursor import Cursor, TokenKind, name_of, position
+from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, position
 from hiveacid.statements.values import VirtualColumn
 
 
@@ -193,33 +193,28 @@ _QUERY_TERM = ("SELECT", "(", "FROM", "VALUES", "WITH", "ALL", "DISTINCT")
 
 def at_clause(cursor: Cursor) -> bool:
     """True where a clause of a query starts, at the top level of an expression."""
-    key = cursor.key
-    if key in ("WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"):
-        return True
-    if key == "FROM":
-        return not (
-            cursor.at and cursor.tokens[cursor.at - 1].key == "DISTINCT" and _after_is(cursor)
-        )
-    if key in ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"):
-        return cursor.peek(1).key == "BY"
-    if key == "MINUS":
-        return cursor.peek(1).key in _QUERY_TERM
-    if key == "LATERAL":
-        return cursor.peek(1).key == "VIEW"
-    if key in ("LIMIT", "OFFSET"):
-        return (
-            cursor.peek(1).kind in (TokenKind.NUMBER, TokenKind.WORD) or cursor.peek(1).key == "("
-        )
-    if key in ("WINDOW", "QUALIFY"):
-        return cursor.peek(1).kind is not TokenKind.SYMBOL
-    if key == "INSERT":
-        return cursor.peek(1).key in ("INTO", "OVERWRITE")
-    return False
+    if cursor.key == "FROM":  # unless it is that of IS [NOT] DISTINCT FROM
+        before = [token.key for token in cursor.tokens[max(0, cursor.at - 3) : cursor.at]]
+        return before[-2:] != ["IS", "DISTINCT"] and before != ["IS", "NOT", "DISTINCT"]
+    begins = _CLAUSES.get(cursor.key)
+    return begins is not None and begins(cursor.peek(1))
 
 
-def _after_is(cursor: Cursor) -> bool:
-    before = [cursor.tokens[cursor.at - n].key for n in (2, 3) if cursor.at >= n]
-    return bool(before) and (before[0] == "IS" or (before[0] == "NOT" and before[-1] == "IS"))
+_CLAUSES: Final[Mapping[str, Callable[[Token], bool]]] = {
+    **dict.fromkeys(("WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"), lambda _: True),
+    **dict.fromkeys(
+        ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"), lambda token: token.key == "BY"
+    ),
+    **dict.fromkeys(
+        ("LIMIT", "OFFSET"),
+        lambda token: token.kind in (TokenKind.NUMBER, TokenKind.WORD) or token.key == "(",
+    ),
+    **dict.fromkeys(("WINDOW", "QUALIFY"), lambda token: token.kind is not TokenKind.SYMBOL),
+    "MINUS": lambda token: token.key in _QUERY_TERM,
+    "LATERAL": lambda token: token.key == "VIEW",
+    "INSERT": lambda token: token.key in ("INTO", "OVERWRITE"),
+}
+"""The first words of clauses, and whether the next token makes one of them a clause."""
 
 
 class ExpressionParser(ABC):
@@ -287,7 +282,7 @@ class ExpressionParser(ABC):
             for _ in range(3):
                 end = cursor.next().end
             scope.current_database.append((token.start, end))
-        elif token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+        elif token.is_name:
             self._name(scope)
         else:
             cursor.next()
@@ -333,7 +328,7 @@ class ExpressionParser(ABC):
             scope.edits.append(Edit(first.start, first.end, WORDS[first.key]))
             return
         parts, second = [name_of(first)], first.start
-        while cursor.key == "." and cursor.peek(1).kind in (TokenKind.WORD, TokenKind.QUOTED):
+        while cursor.key == "." and cursor.peek(1).is_name:
             cursor.next()
             token = cursor.next()
             second = token.start if len(parts) == 1 else second
@@ -378,22 +373,18 @@ class ExpressionParser(ABC):
 
     def sort_items(self, scope: Scope, *, write: bool = True) -> None:
         """What follows ORDER BY; ``write`` puts Hive's null order in where there is none."""
-        cursor = self.cursor
-        while True:
+
+        def item(cursor: Cursor) -> None:
             self.expression(scope, _at_sort_item_end)
-            descending = cursor.accept_any("ASC", "DESC") == "DESC"
-            if cursor.accept("NULLS"):
-                if cursor.accept_any("FIRST", "LAST") is None:
-                    raise cursor.unrecognized("null ordering")
-            elif write:
+            descending = cursor.descending()
+            if cursor.nulls_first() is None and write:
                 end = cursor.tokens[cursor.at - 1].end
                 scope.edits.append(Edit(end, end, " NULLS FIRST" if descending else " NULLS LAST"))
-            if not cursor.accept(","):
-                return
+
+        self.cursor.listed(item)
 
 
-def _never(cursor: Cursor) -> bool:
-    del cursor
+def _never(_: Cursor) -> bool:
     return False
 
 

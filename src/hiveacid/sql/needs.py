@@ -18,13 +18,12 @@ from hiveacid.model.predicates import (
     Or,
     Predicate,
     conjunction,
-    disjunction,
     typed,
 )
 from hiveacid.model.tables import Table
 from hiveacid.model.types import HiveType
-from hiveacid.sql.conditions import ColumnOf, parse_condition
-from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, TokenKind, name_of, tokenize
+from hiveacid.sql.conditions import ColumnOf, parse_condition, with_parts
+from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, name_of, tokenize
 from hiveacid.sql.expressions import Relation, Scope
 from hiveacid.statements.values import Aggregate, Lookup
 
@@ -81,13 +80,13 @@ class Conditions:
         column_of = _column_of(
             names, relation.label, qualified_only=scope.merged_columns, place=place
         )
-        parts = []
-        if scope.where is not None:
-            start, end = scope.where
-            parts.append(parse_condition(self._source[start:end], column_of))
+        start, end = scope.where or (0, 0)
+        inside = (
+            ANYTHING if scope.where is None else parse_condition(self._source[start:end], column_of)
+        )
         outside = self._from_outside.get(id(scope), ANYTHING)
-        parts.append(_renamed(outside, lambda name: _inner_name(scope, name, column_of)))
-        found = conjunction(tuple(parts))
+        outside = _renamed(outside, lambda name: _inner_name(scope, name, column_of))
+        found = conjunction((inside, outside))
         return found if len(scope.relations) == 1 else _null_rejecting(found)
 
 
@@ -103,11 +102,8 @@ def _inner_name(scope: Scope, name: str, column_of: ColumnOf) -> str | None:
 
 def _renamed(predicate: Predicate, name_of_column: Callable[[str], str | None]) -> Predicate:
     """The predicate with other names for its columns; what has none becomes ANYTHING."""
-    if isinstance(predicate, And):
-        return conjunction(tuple(_renamed(part, name_of_column) for part in predicate.parts))
-    if isinstance(predicate, Or):
-        parts = tuple(_renamed(part, name_of_column) for part in predicate.parts)
-        return disjunction(parts) if parts else predicate
+    if isinstance(predicate, And | Or):
+        return with_parts(predicate, lambda part: _renamed(part, name_of_column))
     if isinstance(predicate, Anything):
         return predicate
     name = name_of_column(predicate.column)
@@ -125,9 +121,7 @@ def condition_on(
     says that ``database.table.column`` means it, too.
     """
     types = {column.name: column.type for column in table.all_columns}
-    place = (table.name.database, table.name.table) if whole_name else None
-    column_of = _column_of(set(types), label, qualified_only=False, place=place)
-    return typed(parse_condition(text, column_of), types)
+    return typed(parse_condition(text, _column_of_table(table, label, whole_name)), types)
 
 
 def exact_condition(
@@ -137,13 +131,17 @@ def exact_condition(
     ``condition_on``.
     """
     types = {column.name: column.type for column in table.all_columns}
-    place = (table.name.database, table.name.table) if whole_name else None
-    column_of = _column_of(set(types), label, qualified_only=False, place=place)
     try:
-        found = parse_condition(text, column_of, strict=True)
+        found = parse_condition(text, _column_of_table(table, label, whole_name), strict=True)
     except (SqlSyntaxError, UnsupportedError):
         return None
     return typed(found, types) if _is_typed(found, types) else None
+
+
+def _column_of_table(table: Table, label: str, whole_name: bool) -> ColumnOf:
+    place = (table.name.database, table.name.table) if whole_name else None
+    names = {column.name for column in table.all_columns}
+    return _column_of(names, label, qualified_only=False, place=place)
 
 
 def _is_typed(predicate: Predicate, types: Mapping[str, HiveType]) -> bool:
@@ -175,10 +173,8 @@ def _column_of(
 
 
 def _null_rejecting(predicate: Predicate) -> Predicate:
-    if isinstance(predicate, And):
-        return conjunction(tuple(_null_rejecting(part) for part in predicate.parts))
-    if isinstance(predicate, Or):
-        return disjunction(tuple(_null_rejecting(part) for part in predicate.parts))
+    if isinstance(predicate, And | Or):
+        return with_parts(predicate, _null_rejecting)
     if isinstance(predicate, IsNull) and not predicate.negated:
         return ANYTHING
     return predicate
@@ -197,17 +193,12 @@ def aggregates_of(query: str) -> tuple[Aggregate, ...]:
     [alias]``, named as Spark names them; empty for any other.
     """
     cursor = Cursor(source=query, tokens=tokenize(query))
-    found: list[Aggregate] = []
     if not cursor.accept("SELECT"):
         return ()
-    while True:
-        one = _aggregate(cursor)
-        if one is None:
-            return ()
-        found.append(one)
-        if not cursor.accept(","):
-            break
-    return tuple(found) if cursor.accept("FROM") and _is_one_table(cursor) else ()
+    found = cursor.listed(_aggregate)
+    known = tuple(one for one in found if one is not None)
+    is_all = len(known) == len(found) and cursor.accept("FROM") and _is_one_table(cursor)
+    return known if is_all else ()
 
 
 def _aggregate(cursor: Cursor) -> Aggregate | None:
@@ -218,30 +209,27 @@ def _aggregate(cursor: Cursor) -> Aggregate | None:
     argument = cursor.next()
     if not cursor.accept(")"):
         return None
-    column = name_of(argument) if argument.kind in _NAMES else None
+    column = name_of(argument) if argument.is_name else None
     if column is None and (function != "count" or argument.text not in ("*", "1")):
         return None
     title = f"{function}({'1' if column is None else column})"
     explicit = cursor.accept("AS")
-    if cursor.token.kind in _NAMES and (explicit or cursor.key != "FROM"):
+    if cursor.at_name() and (explicit or cursor.key != "FROM"):
         title = name_of(cursor.next())
     return Aggregate(function, None if column is None else column.lower(), title)
 
 
 def _is_one_table(cursor: Cursor) -> bool:
     """Whether a table's name and perhaps an alias are all that is left."""
-    if cursor.token.kind not in _NAMES:
+    if not cursor.at_name():
         return False
     cursor.next()
-    if cursor.key == "." and cursor.peek(1).kind in _NAMES:
+    if cursor.key == "." and cursor.peek(1).is_name:
         cursor.skip(2)
     cursor.accept("AS")
-    if cursor.token.kind in _NAMES and cursor.key not in NOT_AN_ALIAS:
+    if cursor.at_name() and cursor.key not in NOT_AN_ALIAS:
         cursor.next()
     return cursor.at_end()
-
-
-_NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 
 
 def lookup_of(query: str, table: Table) -> Lookup | None:
@@ -250,22 +238,21 @@ def lookup_of(query: str, table: Table) -> Lookup | None:
     """
     cursor = Cursor(source=query, tokens=tokenize(query))
     items = _plain_items(cursor) if cursor.accept("SELECT") else None
-    if items is None or not cursor.accept("FROM") or cursor.token.kind not in _NAMES:
+    if items is None or not cursor.accept("FROM") or not cursor.at_name():
         return None
     label = name_of(cursor.next())
-    if cursor.key == "." and cursor.peek(1).kind in _NAMES:
+    if cursor.key == "." and cursor.peek(1).is_name:
         cursor.skip(1)
         label = name_of(cursor.next())
     has_alias = bool(cursor.accept("AS")) or cursor.key != "WHERE"
     if has_alias:
-        if cursor.token.kind not in _NAMES or cursor.key in NOT_AN_ALIAS:
+        if not cursor.at_name() or cursor.key in NOT_AN_ALIAS:
             return None
         label = name_of(cursor.next())
     if not cursor.accept("WHERE"):
         return None
     all_names = [column.name for column in table.all_columns]
-    place = None if has_alias else (table.name.database, table.name.table)
-    column_of = _column_of(set(all_names), label, qualified_only=False, place=place)
+    column_of = _column_of_table(table, label, not has_alias)
     columns = [(column_of(parts), title) for parts, title in items]
     condition = exact_condition(
         query[cursor.token.start :], table, label=label, whole_name=not has_alias
@@ -282,23 +269,17 @@ def _plain_items(cursor: Cursor) -> list[tuple[tuple[str, ...], str]] | None:
     """
     if cursor.accept("*"):
         return []
-    found = []
-    while True:
-        parts: list[str] = []
-        while cursor.token.kind in _NAMES:
-            parts.append(name_of(cursor.next()))
-            if not cursor.accept("."):
-                break
-        if not parts or parts[-1] != parts[-1].lower():
-            return None  # in capitals it is another name where Spark heeds them
-        title = parts[-1]
-        if cursor.accept("AS"):
-            if cursor.token.kind not in _NAMES:
-                return None
-            title = name_of(cursor.next())
-        found.append((tuple(parts), title))
-        if not cursor.accept(","):
-            return found
+    try:
+        found = list(cursor.listed(_plain_item))
+    except SqlSyntaxError:
+        return None
+    # in capitals it is another name where Spark heeds them
+    return None if any(parts[-1] != parts[-1].lower() for parts, _ in found) else found
+
+
+def _plain_item(cursor: Cursor) -> tuple[tuple[str, ...], str]:
+    parts = cursor.listed(Cursor.name, by=".")
+    return parts, cursor.name() if cursor.accept("AS") else parts[-1]
 
 
 @lru_cache(maxsize=64)
@@ -310,7 +291,7 @@ def _words(source: str) -> frozenset[str] | None:
         return None
     found: set[str] = set()
     for place, token in enumerate(tokens):
-        if token.kind in (TokenKind.WORD, TokenKind.QUOTED):
+        if token.is_name:
             found.add(name_of(token).lower())
         before = tokens[place - 1].key if place else ""
         if token.key == "NATURAL" or (token.key == "*" and before in _BEFORE_STAR):

@@ -18,15 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import LONG_MAX
 from hiveacid.sql.cursor import TokenKind, name_of, syntax_error, tokenize
 from hiveacid.statements.arguments import wrong_argument
-
-if TYPE_CHECKING:
-    from hiveacid.statements.values import Expression
+from hiveacid.statements.values import Expression
 
 Arguments = Mapping[str, Any] | Sequence[Any]
 """Values by name for ``:name``, or in order for ``?``."""
@@ -129,7 +127,9 @@ def with_arguments(text: str, arguments: Arguments) -> str:
         value = values[key]
         try:
             spread = marker.in_list and isinstance(value, list | tuple)
-            literal = _list_items(value) if spread else literal_of(value)
+            if spread and not value:
+                raise ValueError("the list is empty, and IN () is no condition")
+            literal = ", ".join(map(literal_of, value)) if spread else literal_of(value)
         except ValueError as error:
             raise syntax_error(text, marker.start, f"parameter {shown}: {error}") from error
         pieces += [text[end : marker.start], literal]
@@ -171,7 +171,6 @@ class _Marker:
 
 def _markers(text: str) -> Iterator[_Marker]:
     tokens = tokenize(text)
-    words = (TokenKind.WORD, TokenKind.QUOTED)
     lists: list[bool] = []
     """Of each parenthesis that is open: is it that of IN?"""
     end = -1
@@ -181,8 +180,8 @@ def _markers(text: str) -> Iterator[_Marker]:
             lists.append(before.key == "IN")
         elif token.key == ")" and lists:
             lists.pop()
-        field = before.kind in words and before.end == token.start  # struct<name:type>
-        named = token.key == ":" and after.kind in words and after.start == token.end and not field
+        field = before.is_name and before.end == token.start  # struct<name:type>
+        named = token.key == ":" and after.is_name and after.start == token.end and not field
         if named or token.key == "?":
             last = after if named else token
             follower = tokens[place + 1 + named]
@@ -197,12 +196,6 @@ def _markers(text: str) -> Iterator[_Marker]:
                 and follower.key in (")", ","),
                 beside=beside,
             )
-
-
-def _list_items(values: Sequence[Any]) -> str:
-    if not values:
-        raise ValueError("the list is empty, and IN () is no condition")
-    return ", ".join(map(literal_of, values))
 
 
 def literal_of(value: Any) -> str:

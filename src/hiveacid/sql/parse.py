@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hiveacid.errors import SqlSyntaxError, UnsupportedError
+from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
 from hiveacid.sql.changes import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.sql.commands import (
@@ -32,7 +32,15 @@ from hiveacid.sql.commands import (
     parse_unlock,
     parse_vacuum,
 )
-from hiveacid.sql.cursor import Cursor, Token, TokenKind, position, syntax_error, tokenize
+from hiveacid.sql.cursor import (
+    Cursor,
+    Token,
+    TokenKind,
+    position,
+    syntax_error,
+    tokenize,
+    whole,
+)
 from hiveacid.sql.ddl import (
     column_definitions,
     parse_alter,
@@ -223,11 +231,7 @@ def parse_columns(text: str) -> tuple[Column, ...]:
         SqlSyntaxError: the text is not a list of columns.
         UnsupportedError: it has constraints.
     """
-    source = f"({text})"
-    cursor = Cursor(source=source, tokens=tokenize(source))
-    columns = column_definitions(cursor)
-    cursor.end_statement()
-    return columns
+    return whole(f"({text})", column_definitions)
 
 
 def parse_expression(text: str, *, scope: Scope) -> Fragment:
@@ -236,10 +240,9 @@ def parse_expression(text: str, *, scope: Scope) -> Fragment:
     Raises:
         SqlSyntaxError: the text is not one expression.
     """
-    cursor = Cursor(source=text, tokens=tokenize(text))
-    fragment = QueryParser(cursor).expression_fragment(lambda _: False, scope=scope)
-    cursor.end_statement()
-    return fragment
+    return whole(
+        text, lambda one: QueryParser(one).expression_fragment(lambda _: False, scope=scope)
+    )
 
 
 def parse_table_name(text: str) -> TableName:
@@ -248,10 +251,7 @@ def parse_table_name(text: str) -> TableName:
     Raises:
         SqlSyntaxError: it is neither.
     """
-    cursor = Cursor(source=text, tokens=tokenize(text))
-    name = cursor.table_name()
-    cursor.end_statement()
-    return name
+    return whole(text, Cursor.table_name)
 
 
 def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Statement:
@@ -277,9 +277,7 @@ def _body(cursor: Cursor, text: str, line: int) -> Body:
     if key == "SET" and cursor.peek(1).key != "TRANSACTION":
         return autocommit(text) or _set(text)
     if key == "RESET":
-        cursor.next()
-        keys = text.split()[1:]
-        return ResetProperties(tuple(keys))
+        return ResetProperties(tuple(text.split()[1:]))
     if key == "EXPLAIN":
         return _explain(cursor, line)
     grammar = _QUERIES.get(key)
@@ -288,25 +286,20 @@ def _body(cursor: Cursor, text: str, line: int) -> Body:
             raise UnsupportedError(_UNSUPPORTED[key], statement=text)
         grammar = _GRAMMARS.get(key)
         if grammar is None:
-            raise cursor.unrecognized("statement") if key else _no_statement(cursor)
+            near = f"cannot recognize input near '{cursor.token.text}'"
+            raise cursor.unrecognized("statement") if key else cursor.error(near)
         cursor.next()
     body = grammar(cursor)
     cursor.end_statement()
     return body
 
 
-def _no_statement(cursor: Cursor) -> SqlSyntaxError:
-    return cursor.error(f"cannot recognize input near '{cursor.token.text}'")
-
-
 def _set(text: str) -> SetProperty:
     match = _SETTING.fullmatch(text)
     if match is not None:
         return SetProperty(match.group(1).removeprefix("hiveconf:"), match.group(2))
-    words = text.split()[1:]
-    if words in ([], ["-v"]):
-        return SetProperty()
-    return SetProperty(" ".join(words).removeprefix("hiveconf:"))
+    name = " ".join(text.split()[1:]).removeprefix("hiveconf:")
+    return SetProperty() if name in ("", "-v") else SetProperty(name)
 
 
 def _explain(cursor: Cursor, line: int) -> ParsedExplain:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.history import AsOf, moment_ms
+from hiveacid.model.history import AsOf, ChangeRange, moment_ms
 from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
@@ -79,7 +79,8 @@ class QueryParser(ExpressionParser):
         cursor.expect("WITH")
         if cursor.key == "RECURSIVE":
             raise UnsupportedError("WITH RECURSIVE is not supported")
-        while True:
+
+        def named_query(_: Cursor) -> None:
             name = cursor.name("with clause")
             if cursor.key == "(":
                 cursor.skip_parentheses()
@@ -87,8 +88,8 @@ class QueryParser(ExpressionParser):
             self.query(parent.child())
             cursor.expect(")")
             self._ctes |= {name.lower()}
-            if not cursor.accept(","):
-                return
+
+        cursor.listed(named_query)
 
     def _body(self, parent: Scope) -> None:
         cursor = self.cursor
@@ -105,37 +106,24 @@ class QueryParser(ExpressionParser):
 
     def _term(self, parent: Scope) -> Scope:
         cursor = self.cursor
-        if cursor.key == "(":
-            cursor.next()
-            scope = parent.child()
+        if cursor.key not in ("(", "VALUES", "FROM", "SELECT"):
+            raise cursor.unrecognized("query")
+        scope = parent.child()
+        if cursor.accept("("):
             self.query(scope)
             cursor.expect(")")
-            return scope
-        if cursor.key == "VALUES":
-            scope = parent.child()
-            self.values_rows(scope)
-            return scope
-        if cursor.key == "FROM":
-            scope = parent.child()
-            self.from_clause(scope)
+        elif cursor.accept("VALUES"):
+            cursor.listed(lambda _: self._row(scope))
+        else:
+            if cursor.key == "FROM":
+                self.from_clause(scope)
             self.select_body(scope)
-            return scope
-        if cursor.key == "SELECT":
-            scope = parent.child()
-            self.select_body(scope)
-            return scope
-        raise cursor.unrecognized("query")
+        return scope
 
-    def values_rows(self, scope: Scope) -> None:
-        """VALUES (expression, ...), ..."""
-        cursor = self.cursor
-        cursor.expect("VALUES")
-        while True:
-            if cursor.key != "(":
-                raise cursor.unrecognized("values clause")
-            self.group(scope)
-            if not cursor.accept(","):
-                return
+    def _row(self, scope: Scope) -> None:
+        if self.cursor.key != "(":
+            raise self.cursor.unrecognized("values clause")
+        self.group(scope)
 
     def select_body(self, scope: Scope) -> None:
         """SELECT items [FROM ...] [WHERE ...] [GROUP BY ...] [HAVING ...] [WINDOW ...]"""
@@ -144,10 +132,7 @@ class QueryParser(ExpressionParser):
         cursor.accept_any("ALL", "DISTINCT")
         if cursor.looking_at("TRANSFORM", "("):
             raise UnsupportedError("SELECT TRANSFORM is not supported")
-        while True:
-            self._select_item(scope)
-            if not cursor.accept(","):
-                break
+        cursor.listed(lambda _: self._select_item(scope))
         if cursor.key == "FROM":
             self.from_clause(scope)
         if cursor.accept("WHERE"):
@@ -185,8 +170,7 @@ class QueryParser(ExpressionParser):
 
     def _star(self) -> Star | None:
         cursor, count = self.cursor, 0
-        names = (TokenKind.WORD, TokenKind.QUOTED)
-        while cursor.peek(count).kind in names and cursor.peek(count + 1).key == ".":
+        while cursor.peek(count).is_name and cursor.peek(count + 1).key == ".":
             count += 2
         if cursor.peek(count).key != "*":
             return None
@@ -207,7 +191,13 @@ class QueryParser(ExpressionParser):
                 self._expressions(scope)
             elif cursor.key == "LIMIT":
                 limited = True
-                self._limit(scope)
+                start, first = cursor.next().start, cursor.token
+                self.expression(scope, lambda c: c.key == "," or at_clause(c))
+                if cursor.accept(","):  # LIMIT offset, count
+                    count = cursor.token
+                    cursor.integer("limit clause")
+                    text = f"LIMIT {count.text} OFFSET {first.text}"
+                    scope.edits.append(Edit(start, count.end, text))
             elif cursor.accept("OFFSET"):
                 limited = True
                 self.expression(scope, at_clause)
@@ -215,22 +205,8 @@ class QueryParser(ExpressionParser):
                 break
         return limited
 
-    def _limit(self, scope: Scope) -> None:
-        cursor = self.cursor
-        start = cursor.next().start
-        first = cursor.token
-        self.expression(scope, lambda c: c.key == "," or at_clause(c))
-        if cursor.accept(","):  # LIMIT offset, count
-            count = cursor.token
-            cursor.integer("limit clause")
-            text = f"LIMIT {count.text} OFFSET {first.text}"
-            scope.edits.append(Edit(start, count.end, text))
-
     def _expressions(self, scope: Scope) -> None:
-        while True:
-            self.expression(scope, lambda c: c.key == "," or at_clause(c))
-            if not self.cursor.accept(","):
-                return
+        self.cursor.listed(lambda _: self.expression(scope, lambda c: c.key == "," or at_clause(c)))
 
     # ---------------------------------------------------------------- FROM
 
@@ -295,8 +271,7 @@ class QueryParser(ExpressionParser):
                 self.expression(scope, lambda c: c.key in (",", "AS") or at_clause(c))
             if (grouped and cursor.peek(1).key != "(") or not cursor.accept(","):
                 break
-        label, _ = self._alias()
-        scope.relations.append(Relation((), label))
+        scope.relations.append(Relation((), self._alias()[0]))
 
     def _parenthesised(self, scope: Scope, *, lateral: bool) -> None:
         cursor = self.cursor
@@ -333,26 +308,23 @@ class QueryParser(ExpressionParser):
                 f"{'.'.join(parts)}({cursor.peek(1).text}=...): options of a table in a query are "
                 "not supported"
             )
-        if cursor.key == "(" and parts[-1].lower() == TABLE_CHANGES:
-            parts, changes = table_changes(cursor)
-            end = cursor.tokens[cursor.at - 1].end
-            label, aliased = self._alias()
-            where = None if aliased else end
-            label = label or TABLE_CHANGES
-            scope.relations.append(Relation(parts, label, start, end, where, changes=changes))
-            return
-        if cursor.key == "(":  # a table function
+        called = parts[-1]
+        changes: ChangeRange | None
+        if cursor.key == "(" and called.lower() != TABLE_CHANGES:  # a table function
             self.region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
-            label, _ = self._alias()
-            scope.relations.append(Relation((), label))
+            scope.relations.append(Relation((), self._alias()[0]))
             return
-        found = changes_clause(cursor)
-        if found is not None:
+        if cursor.key == "(":
+            called = TABLE_CHANGES
+            parts, changes = table_changes(cursor)
+        else:
+            changes = changes_clause(cursor)
+        if changes is not None:
             end = cursor.tokens[cursor.at - 1].end
             label, aliased = self._alias()
             where = None if aliased else end
             scope.relations.append(
-                Relation(parts, label or parts[-1], start, end, where, changes=found)
+                Relation(parts, label or called, start, end, where, changes=changes)
             )
             return
         as_of = self._travel()
@@ -404,14 +376,17 @@ class QueryParser(ExpressionParser):
     def _alias(self) -> tuple[str, bool]:
         """[[AS] alias [(columns)]] -> the alias and whether there is one."""
         cursor = self.cursor
-        if not cursor.accept("AS") and (
-            not cursor.at_alias() or _at_join(cursor) or at_clause(cursor)
-        ):
+        if not cursor.accept("AS") and not self._at_alias():
             return "", False
         alias = cursor.name("table alias")
         if cursor.key == "(":
             cursor.skip_parentheses()
         return alias, True
+
+    def _at_alias(self) -> bool:
+        """True where an alias without AS stands, and no clause or join."""
+        cursor = self.cursor
+        return cursor.at_alias() and not (at_clause(cursor) or _at_join(cursor))
 
     def _lateral_view(self, scope: Scope) -> None:
         cursor = self.cursor
@@ -422,12 +397,7 @@ class QueryParser(ExpressionParser):
             raise cursor.unrecognized("lateral view")
         self.region(scope, lambda c: c.key != "(" and c.tokens[c.at - 1].key == ")")
         label = ""
-        if (
-            cursor.key != "AS"
-            and cursor.at_alias()
-            and not at_clause(cursor)
-            and not _at_join(cursor)
-        ):
+        if cursor.key != "AS" and self._at_alias():
             label = cursor.name("lateral view")
         if cursor.accept("AS"):
             cursor.name("lateral view")
@@ -441,10 +411,9 @@ def _item(tokens: Sequence[Token]) -> Item:
     """A select item from its tokens: ``a.b AS c`` names a column, everything else is an
     expression.
     """
-    names = (TokenKind.WORD, TokenKind.QUOTED)
     parts = []
     rest = list(tokens)
-    while rest and rest[0].kind in names:
+    while rest and rest[0].is_name:
         parts.append(name_of(rest.pop(0)).lower())
         if not rest or rest[0].key != ".":
             break
@@ -454,7 +423,7 @@ def _item(tokens: Sequence[Token]) -> Item:
     if parts and not rest:
         return Item(parts[-1], tuple(parts))
     last = tokens[-1]
-    alias = name_of(last).lower() if last.kind in names else ""
+    alias = name_of(last).lower() if last.is_name else ""
     return Item(alias, tuple(parts) if len(rest) == 1 and alias else ())
 
 

@@ -8,6 +8,7 @@ since ``*`` must not show them, stars over such a table are written out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
@@ -15,7 +16,7 @@ from hiveacid.model.history import AsOf, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.text import quoted, single_quoted
-from hiveacid.sql.cursor import Cursor, tokenize
+from hiveacid.sql.cursor import whole
 from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, VirtualName
 from hiveacid.sql.needs import Conditions, columns_of_statement
 from hiveacid.sql.query import QueryParser
@@ -85,7 +86,7 @@ class Splicer:
         when a table gets columns: full names of tables, no stars over them.
         """
         edits = []
-        scopes = list(_walk(fragment.scope))
+        scopes = _walk(fragment.scope)
         resolved = {id(r): self._table_of(r) for scope in scopes for r in scope.relations}
         for scope in scopes:
             for relation in scope.relations:
@@ -135,24 +136,9 @@ class Splicer:
         inside.tables = self.tables
         inside._imposed = (predicate, tuple(column.name for column in table.columns))
         text = table.view_expanded or table.view_text or ""
-        cursor = Cursor(source=text, tokens=tokenize(text))
-        fragment = QueryParser(cursor).query_fragment()
-        cursor.end_statement()
+        fragment = whole(text, lambda cursor: QueryParser(cursor).query_fragment())
         names = ", ".join(quoted(column.name) for column in table.columns)
         return f"(SELECT * FROM ({inside.text(fragment)}) AS {quoted(table.name.table)}({names}))"
-
-    def placeholder(
-        self,
-        table: Table,
-        *,
-        virtual: frozenset[VirtualColumn] = frozenset(),
-        predicate: Predicate = ANYTHING,
-        columns: frozenset[str] | None = None,
-    ) -> str:
-        """The identifier that stands for the table in this statement's text; the rest as in
-        ``TableRef``.
-        """
-        return self._placeholder(TableRef(table.name, virtual, predicate, columns))
 
     def _placeholder(self, wanted: TableRef) -> str:
         for name, ref in self.tables.items():
@@ -166,13 +152,10 @@ class Splicer:
     # ---------------------------------------------------------------- edits
 
     def _edits(self, root: Scope, source: str) -> list[Edit]:
-        resolved: dict[int, Table | None] = {}
         virtual: _Virtual = {}
-        scopes = list(_walk(root))
-        for scope in scopes:
-            for relation in scope.relations:
-                if id(relation) not in resolved:
-                    resolved[id(relation)] = self._table_of(relation)
+        scopes = _walk(root)
+        relations = {id(one): one for scope in scopes for one in scope.relations}
+        resolved = {key: self._table_of(relation) for key, relation in relations.items()}
         for scope in scopes:
             for name in scope.virtual:
                 for relation in _virtual_owners(scope, name, resolved):
@@ -217,32 +200,26 @@ class Splicer:
             table = resolved[id(relation)]
             if table is None or relation.target:
                 continue
+            if relation.changes is not None and table.kind is TableKind.VIEW:
+                raise InvalidInputError(
+                    f"{table.name} is a view: tables have changes", view=str(table.name)
+                )
             if relation.changes is not None:
-                edits += self._changes_edits(relation, table)
-                continue
-            name = self.relation(
-                table,
-                virtual=virtual.get(id(relation), frozenset()),
-                predicate=conditions.of(scope, relation, table),
-                columns=columns_of_statement(source, table),
-                as_of=relation.as_of,
-            )
+                name = f"{self.prefix}{len(self.tables)}"
+                self.tables[name] = TableRef(table.name, changes=relation.changes)
+            else:
+                name = self.relation(
+                    table,
+                    virtual=virtual.get(id(relation), frozenset()),
+                    predicate=conditions.of(scope, relation, table),
+                    columns=columns_of_statement(source, table),
+                    as_of=relation.as_of,
+                )
             edits.append(Edit(relation.start, relation.travel_end or relation.end, name))
-            if relation.alias_at is not None:
-                at = relation.alias_at
+            at = relation.alias_at
+            if at is not None:
                 edits.append(Edit(at, at, f" as {quoted(relation.label)}"))
         return edits
-
-    def _changes_edits(self, relation: Relation, table: Table) -> list[Edit]:
-        if table.kind is TableKind.VIEW:
-            raise InvalidInputError(
-                f"{table.name} is a view: tables have changes", view=str(table.name)
-            )
-        name = f"{self.prefix}{len(self.tables)}"
-        self.tables[name] = TableRef(table.name, changes=relation.changes)
-        edits = [Edit(relation.start, relation.end, name)]
-        at = relation.alias_at
-        return edits if at is None else [*edits, Edit(at, at, f" as {quoted(relation.label)}")]
 
 
 class _InDatabase:
@@ -260,16 +237,21 @@ def _virtual_owners(
     scope: Scope, name: VirtualName, resolved: dict[int, Table | None]
 ) -> list[Relation]:
     """The tables whose virtual column is meant: those of the innermost scope that can have it."""
-    inner: Scope | None = scope
-    while inner is not None:
+    for inner in _outwards(scope):
         found = inner.relations
         if name.qualifier:
             label = name.qualifier[-1].lower()
             found = [relation for relation in found if relation.label.lower() == label]
         if found:
             return [one for one in found if not one.target and _can_have(resolved[id(one)], name)]
-        inner = inner.parent
     return []
+
+
+def _outwards(scope: Scope | None) -> Iterator[Scope]:
+    """A scope and those around it."""
+    while scope is not None:
+        yield scope
+        scope = scope.parent
 
 
 def _can_have(table: Table | None, name: VirtualName) -> bool:
@@ -279,10 +261,7 @@ def _can_have(table: Table | None, name: VirtualName) -> bool:
 
 
 def _walk(scope: Scope) -> list[Scope]:
-    found = [scope]
-    for child in scope.children:
-        found += _walk(child)
-    return found
+    return [scope, *(one for child in scope.children for one in _walk(child))]
 
 
 def _star_edits(scope: Scope, resolved: dict[int, Table | None], virtual: _Virtual) -> list[Edit]:
@@ -345,13 +324,10 @@ def _dotted_edits(scope: Scope, resolved: dict[int, Table | None]) -> list[Edit]
     edits = []
     for dotted in scope.dotted:
         name = TableName(dotted.parts[0], dotted.parts[1])
-        inner: Scope | None = scope
-        while inner is not None:
-            tables = [resolved[id(r)] for r in inner.relations if r.alias_at is not None]
-            if any(table is not None and table.name == name for table in tables):
-                edits.append(Edit(dotted.start, dotted.second, ""))
-                break
-            inner = inner.parent
+        owners = [one for inner in _outwards(scope) for one in inner.relations]
+        tables = [resolved[id(one)] for one in owners if one.alias_at is not None]
+        if any(table is not None and table.name == name for table in tables):
+            edits.append(Edit(dotted.start, dotted.second, ""))
     return edits
 
 

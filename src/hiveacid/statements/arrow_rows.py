@@ -277,10 +277,6 @@ def _entries(array: pa.MapArray) -> pa.StructArray:
     return array.cast(pa.list_(entry)).flatten()
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(kind))
-
-
 def _is_number(kind: pa.DataType) -> bool:
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -296,7 +292,9 @@ def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
             text = pc.utf8_rtrim(text, " ")
         return pc.greater(pc.utf8_length(text), kind.length)
     name = kind.name if isinstance(kind, PrimitiveType) else ""
-    if _is_time(before) != _is_time(found.type) and _is_number(before) != _is_number(found.type):
+    if pa.types.is_temporal(before) != pa.types.is_temporal(found.type) and _is_number(
+        before
+    ) != _is_number(found.type):
         return given.is_valid()  # Arrow counts in the unit of its type, which nobody has said
     if pa.types.is_floating(before) and isinstance(kind, DecimalType):
         return pc.not_equal(found.cast(before), given)

@@ -150,11 +150,11 @@ def _write_ids(text: str, table: Table) -> ValidWriteIdList:
 def _txns(text: str) -> ValidTxnList:
     try:
         found = ValidTxnList.parse(text.strip())
+        if 0 <= found.hwm <= _LARGEST_HWM:
+            return found
     except FormatError as error:
         raise _no_list("transactions", "highest:lowest open:open:aborted", text) from error
-    if not 0 <= found.hwm <= _LARGEST_HWM:
-        raise _no_list("transactions", "highest:lowest open:open:aborted", text)
-    return found
+    raise _no_list("transactions", "highest:lowest open:open:aborted", text)
 
 
 def _no_list(what: str, form: str, text: str) -> InvalidInputError:
@@ -253,7 +253,8 @@ def admit(
         if takeover is not None:
             metastore.seed_write_id(table.name, takeover.highest_write_id)
         return
-    known = None if instead_of is None else _names_of_history(instead_of, context.files)
+    before = () if instead_of is None else _entries(*context.files.at(instead_of))
+    known = set(filter(looks_acid, (entry.path.rpartition("/")[2] for entry in before)))
     for directory in directories:
         if directory.write_ids[1] > last:
             raise InvalidInputError(
@@ -268,12 +269,6 @@ def admit(
             )
 
 
-def _names_of_history(location: str, files: Files) -> frozenset[str]:
-    fs, path = files.at(location)
-    names = (entry.path.rpartition("/")[2] for entry in _entries(fs, path))
-    return frozenset(filter(looks_acid, names))
-
-
 def _entries(fs: FileSystem, path: str) -> Sequence[FileInfo]:
     return tuple(fs.list_directory(path)) if fs.is_directory(path) else ()
 
@@ -285,8 +280,7 @@ def refuse_history(table: Table, files: Files) -> None:
     Raises:
         InvalidInputError: they do.
     """
-    fs, path = files.at(table.location)
-    history = _first_of_history(fs, path)
+    history = _first_of_history(*files.at(table.location))
     if history:
         raise _holds_a_table(table, table.location, history)
 
@@ -439,7 +433,11 @@ def _check_history(
     """
     reasons = () if lists.accept_all else doubts(listings)
     if lists.write_ids is not None:
-        reasons = tuple(one for one in (_late_compaction(directories, lists),) if one)
+        made = [one for one in directories if one.txn and lists.txns is None]
+        reasons = tuple(
+            f"{one.path} counts if transaction {one.txn} committed, of which no list says"
+            for one in made[:1]
+        )
         for one in directories:
             if one.write_ids[1] > lists.write_ids.hwm:
                 raise _beyond(table, one, "write id", one.write_ids[1], lists.write_ids.hwm)
@@ -448,13 +446,6 @@ def _check_history(
             raise _beyond(table, one, "transaction", one.txn, lists.txns.hwm)
     if reasons:
         raise _unknown_history(table, table.location, reasons)
-
-
-def _late_compaction(directories: Sequence[FoundDirectory], lists: Lists) -> str | None:
-    made = [one for one in directories if one.txn]
-    if lists.txns is not None or not made:
-        return None
-    return f"{made[0].path} counts if transaction {made[0].txn} committed, of which no list says"
 
 
 def _beyond(table: Table, one: FoundDirectory, what: str, seen: int, hwm: int) -> InvalidInputError:

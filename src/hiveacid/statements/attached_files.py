@@ -152,7 +152,14 @@ def check_files(
     _check_declared(table, files[-1], known)
     for file in files:
         for column, name, kind in _matched(table, file):
-            _check_readable(table, file, column, name, kind)
+            if column is None:
+                raise InvalidInputError(
+                    f"{file.path} has a column {name} {kind} that is not declared for {table.name}",
+                    table=str(table.name),
+                    path=file.path,
+                )
+            if not _may_become(Column(name, kind), column):
+                raise _differs(table, file, f"column {column.name}", kind, column.type)
     _check_hashes(fs, table, files)
     return table
 
@@ -208,19 +215,6 @@ def _check_declared(table: Table, newest: FoundFile, known: Sequence[Column]) ->
         becomes_text = families[1] in _TEXTS and families[0] not in _TEXTS
         if becomes_text or not _may_become(found, declared):
             raise _differs(table, newest, f"column {declared.name}", found.type, declared.type)
-
-
-def _check_readable(
-    table: Table, file: FoundFile, column: Column | None, name: str, kind: HiveType
-) -> None:
-    if column is None:
-        raise InvalidInputError(
-            f"{file.path} has a column {name} {kind} that is not declared for {table.name}",
-            table=str(table.name),
-            path=file.path,
-        )
-    if not _may_become(Column(name, kind), column):
-        raise _differs(table, file, f"column {column.name}", kind, column.type)
 
 
 def _may_become(found: Column, wanted: Column) -> bool:

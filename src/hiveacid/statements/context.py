@@ -89,6 +89,9 @@ class OpenSession(Protocol):
     def reading_context(self) -> ExecutionContext:
         """What a read outside of statements needs."""
 
+    def definition_context(self, kind: type) -> ExecutionContext:
+        """What a change of definitions needs that is no statement."""
+
     def use_database(self, name: str) -> None:
         """It is the current one from now on."""
 
@@ -404,6 +407,8 @@ Locks = tuple[LockComponent, ...]
 @dataclass(frozen=True, slots=True)
 class Change:
     """The plan of a statement: ``locks``, and what ``run`` does in a transaction that holds them.
+
+    ``run`` may answer anything; of SQL a ``Listing`` is shown.
 
     ``guards`` are locked, too, and not told by EXPLAIN LOCKS: names that are to be taken, which
     nobody else may take, or be about to leave, at the same time.

@@ -8,9 +8,11 @@ is taken; the tables are looked at in a read transaction that ends with the expl
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
@@ -27,6 +29,7 @@ from hiveacid.model.statistics import (
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockComponent
 from hiveacid.statements.constraints import (
+    KeyConstraint,
     check_constraints,
     default_constraints,
     key_constraints,
@@ -234,41 +237,64 @@ def _view(table: Table) -> list[Row]:
 
 
 def _constraints(table: Table) -> list[Row]:
-    keys = key_constraints(table)
-    where = ("Table:", str(table.name), None)
+    """A section for each kind that there is: of each constraint its name, then what it says."""
+    found: dict[str, list[tuple[str, list[Row]]]] = {
+        "# Primary Key": [],
+        "# Foreign Keys": [],
+        "# Unique Constraints": [],
+        "# Not Null Constraints": [
+            (name, [("Column Name:", column, None)])
+            for column, name in not_null_constraints(table).items()
+        ],
+        "# Default Constraints": [
+            (name, [(f"Column Name:{column}", f"Default Value:{text}", None)])
+            for column, (name, text) in default_constraints(table).items()
+        ],
+        "# Check Constraints": [
+            (name, [("Check Value:", text, None)])
+            for name, text in check_constraints(table).items()
+        ],
+    }
+    for key in key_constraints(table):
+        title, column_rows = _KEYS[key.kind]
+        found[title].append((key.name, column_rows(key)))
     rows: list[Row] = []
-    for kind, title in (
-        ("PRIMARY KEY", "# Primary Key"),
-        ("FOREIGN KEY", "# Foreign Keys"),
-        ("UNIQUE", "# Unique Constraints"),
-    ):
-        found = [key for key in keys if key.kind == kind]
-        rows += [_BLANK, (title, None, None), where] if found else []
-        for key in found:
-            rows.append(("Constraint Name:", key.name, None))
-            for place, column in enumerate(key.columns):
-                if kind == "PRIMARY KEY":
-                    rows.append(("Column Name:", column, None))
-                elif kind == "UNIQUE":
-                    rows.append((f"Column Name:{column}", f"Key Sequence:{place + 1}", None))
-                else:
-                    parent = f"Parent Column Name:{key.parent}.{key.parent_columns[place]}"
-                    sequence = f"Key Sequence:{place + 1}"
-                    rows.append((parent, f"Column Name:{column}", sequence))
-    not_null = not_null_constraints(table)
-    rows += [_BLANK, ("# Not Null Constraints", None, None), where] if not_null else []
-    for column, name in not_null.items():
-        rows += [("Constraint Name:", name, None), ("Column Name:", column, None)]
-    defaults = default_constraints(table)
-    rows += [_BLANK, ("# Default Constraints", None, None), where] if defaults else []
-    for column, (name, text) in defaults.items():
-        rows += [("Constraint Name:", name, None)]
-        rows += [(f"Column Name:{column}", f"Default Value:{text}", None)]
-    checks = check_constraints(table)
-    rows += [_BLANK, ("# Check Constraints", None, None), where] if checks else []
-    for name, text in checks.items():
-        rows += [("Constraint Name:", name, None), ("Check Value:", text, None)]
+    for title, constraints in found.items():
+        rows += (
+            [_BLANK, (title, None, None), ("Table:", str(table.name), None)] if constraints else []
+        )
+        for name, said in constraints:
+            rows += [("Constraint Name:", name, None), *said]
     return [_BLANK, ("# Constraints", None, None), *rows] if rows else []
+
+
+_KEYS: Final[Mapping[str, tuple[str, Callable[[KeyConstraint], list[Row]]]]] = {
+    "PRIMARY KEY": (
+        "# Primary Key",
+        lambda key: [("Column Name:", column, None) for column in key.columns],
+    ),
+    "FOREIGN KEY": (
+        "# Foreign Keys",
+        lambda key: [
+            (
+                f"Parent Column Name:{key.parent}.{parent}",
+                f"Column Name:{column}",
+                f"Key Sequence:{place}",
+            )
+            for place, (column, parent) in enumerate(
+                zip(key.columns, key.parent_columns, strict=False), 1
+            )
+        ],
+    ),
+    "UNIQUE": (
+        "# Unique Constraints",
+        lambda key: [
+            (f"Column Name:{column}", f"Key Sequence:{place}", None)
+            for place, column in enumerate(key.columns, 1)
+        ],
+    ),
+}
+"""Of each kind of key the title, and what is said of its columns."""
 
 
 # -------------------------------------------------------------------- column statistics
@@ -364,13 +390,9 @@ def explain(context: ExecutionContext, statement: Explain, look: Look) -> Listin
         NotFoundError, AcidError: a table could not be looked at.
         pyspark's AnalysisException: a query is wrong.
     """
-    if context.unit is not None:
-        lines = _Explanation(context, context.unit.txn, look, statement.mode).lines(
-            statement.statement
-        )
-    else:
-        with context.client.transactions.begin(read_only=True) as txn:
-            lines = _Explanation(context, txn, look, statement.mode).lines(statement.statement)
+    begin = partial(context.client.transactions.begin, read_only=True)
+    with begin() if context.unit is None else nullcontext(context.unit.txn) as txn:
+        lines = _Explanation(context, txn, look, statement.mode).lines(statement.statement)
     return Listing(("Explain",), tuple((line,) for line in lines))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.statements import (
     analyze,
     compact,
@@ -202,16 +203,17 @@ def _defines(plan: Plan) -> Handler:
         change = plan(context, value, look)
         return Footprint(definitions=() if change is None else change.locks)
 
-    return Handler(
-        carry_out=lambda context, bound: define(context, bound, plan),
-        needs=needs,
-        changes_definitions=True,
-    )
+    def carry_out(context: ExecutionContext, bound: Bound) -> Listing | None:
+        answer = define(context, bound, plan)
+        return answer if isinstance(answer, Listing) else None
+
+    return Handler(carry_out=carry_out, needs=needs, changes_definitions=True)
 
 
 def _drop_database(context: ExecutionContext, bound: Bound) -> None:
     define(context, bound, databases.drop_database)
-    session_state.leave_database(context, bound.value.name)
+    if bound.value.name == context.database:
+        context.owner.use_database(DEFAULT_DATABASE)
 
 
 _DEFINITIONS: Final[Mapping[type, Handler]] = {

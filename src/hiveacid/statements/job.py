@@ -119,10 +119,6 @@ class Reader:
             is_whole=of is None or len(of) == len(partitions),
         )
 
-    def snapshot(self, table: Table) -> Snapshot:
-        """All of a table."""
-        return self.plan(table).snapshot
-
     def scan(self, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
         """The live rows of a plan."""
         from hiveacid.spark.read import read

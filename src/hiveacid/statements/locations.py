@@ -14,7 +14,7 @@ undone in the same way; it shares the table, so its note has the number of its t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -179,9 +179,7 @@ def noted(table: Table, source: str, target: str) -> Table:
 
 def without_note(table: Table) -> Table:
     """The table without the note."""
-    note = (RENAMING_FROM, RENAMING_TO)
-    kept = {key: value for key, value in table.properties.items() if key not in note}
-    return replace(table, properties=kept)
+    return without_properties(table, keys=(RENAMING_FROM, RENAMING_TO))
 
 
 def undo_killed_rename(metastore: Metastore, table: Table, files: Files) -> bool:
@@ -218,21 +216,20 @@ def undo_killed(metastore: Metastore, table: Table, files: Files) -> bool:
     """
     undone = undo_killed_rename(metastore, table, files)
     for key, hidden in table.properties.items():
-        if key.startswith(DROPPING) and not _is_open(metastore, key):
+        if not key.startswith(DROPPING):
+            continue
+        info = metastore.txn_info(TxnId(int(key.removeprefix(DROPPING))))
+        if info is None or info.state is not TxnState.OPEN:
             put_back(metastore, table, hidden, files)
-            metastore.alter_table(table.name, partial(without_property, key=key))
+            metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
             undone = True
     return undone
 
 
-def _is_open(metastore: Metastore, key: str) -> bool:
-    info = metastore.txn_info(TxnId(int(key.removeprefix(DROPPING))))
-    return info is not None and info.state is TxnState.OPEN
-
-
-def without_property(table: Table, *, key: str) -> Table:
-    """The table without this property."""
-    return replace(table, properties={k: v for k, v in table.properties.items() if k != key})
+def without_properties(table: Table, *, keys: Collection[str]) -> Table:
+    """The table without these properties."""
+    kept = {key: value for key, value in table.properties.items() if key not in keys}
+    return replace(table, properties=kept)
 
 
 def hide(table: Table, partitions: Sequence[Partition], hidden: str, files: Files) -> None:

@@ -17,8 +17,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pyarrow import Table as ArrowTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -64,10 +65,6 @@ from hiveacid.storage.stage import DELETE, INSERT, TOUCH, UPDATE
 from hiveacid.storage.target import WriteResult
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.view import Look
-
-if TYPE_CHECKING:
-    from pyarrow import Table as ArrowTable
-
 
 _JOIN: Final = {
     # a shuffled side of this size is hashed, not sorted: the source of a MERGE is small beside the

@@ -295,44 +295,24 @@ def _take_back(placement: Placement, written: WriteResult, joined: Iterable[Writ
 # -------------------------------------------------------------------- the base set aside
 
 
-@dataclass(frozen=True, slots=True)
-class _Aside:
-    """Where a base's files wait: file by file, not every file system moves directories."""
-
-    fs: FileSystem
-    base: str
-    place: str
-
-    def move_out(self) -> None:
-        """The base's files go to the hidden place; the base is gone."""
-        _move_all(self.fs, self.base, self.place)
-        self.fs.delete_directory(self.base)
-
-    def move_back(self) -> None:
-        """What is in the hidden place is the base again."""
-        _move_all(self.fs, self.place, self.base)
-        self.drop()
-
-    def drop(self) -> None:
-        """The hidden place goes."""
-        self.fs.delete_directory(self.place)
-
-
 def _set_aside(job: Job, unit: UnitOfWork, location: str) -> None:
+    """The base's files go to a hidden place, from which they come back, or go with it."""
     fs, root = job.files.at(location)
     base = f"{root}/{format_base(BaseName(job.write_id))}"
-    aside = _Aside(fs, base, f"{root}/{_hidden(job)}_aside")
-    unit.on_undo(aside.move_back)
-    aside.move_out()
-    unit.on_end(aside.drop)
+    aside = f"{root}/{_hidden(job)}_aside"
+    unit.on_undo(partial(_move_all, fs, aside, base))
+    _move_all(fs, base, aside)
+    unit.on_end(partial(fs.delete_directory, aside))
 
 
 def _move_all(fs: FileSystem, source: str, target: str) -> None:
+    """File by file: not every file system moves directories; the source is gone then."""
     for entry in fs.list_recursive(source):
         if not entry.is_directory:
             path = f"{target}{entry.path[len(source) :]}"
             fs.make_room(path.rpartition("/")[0])
             fs.rename(entry.path, target=path)
+    fs.delete_directory(source)
 
 
 def _hidden(job: Job) -> str:

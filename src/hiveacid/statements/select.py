@@ -77,7 +77,7 @@ def read_in_transaction(
     if context.unit is not None:
         with context.unit.statement():
             answer, _ = use(locked(context, bound, needs, within=context.unit.txn))
-            return answer, _nothing
+            return answer, lambda: None
     held = locked(context, bound, needs, read_only=True)
     try:
         answer, left = use(held)
@@ -86,10 +86,6 @@ def read_in_transaction(
         held.txn.close(because=error)
         raise
     return answer, held.txn.close
-
-
-def _nothing() -> None:
-    pass
 
 
 def _answer(context: ExecutionContext, held: Locked) -> tuple[DataFrame, Iterable[Table]]:
@@ -352,21 +348,14 @@ def open_changes(
     look = context.look()
     look.expect(expected)
     bound = Bound.to(look, fixed(expected.name))
-    use = partial(_opened, wanted, columns, between, context)
-    scan, close = read_in_transaction(context, bound, reads_all, use)
+
+    def opened(held: Locked) -> tuple[ChangeScan, Iterable[Table]]:
+        table = held.view.definition(held.value)
+        own, files = context.client.own, context.files
+        scan = plan_changes(
+            held.txn, table, wanted, own=own, columns=columns, files=files, between=between
+        )
+        return scan, (table,)
+
+    scan, close = read_in_transaction(context, bound, reads_all, opened)
     return replace(scan, close=close)
-
-
-def _opened(
-    wanted: ChangeRange,
-    columns: Sequence[str] | None,
-    between: tuple[Version, Version] | None,
-    context: ExecutionContext,
-    held: Locked,
-) -> tuple[ChangeScan, Iterable[Table]]:
-    table = held.view.definition(held.value)
-    own, files = context.client.own, context.files
-    scan = plan_changes(
-        held.txn, table, wanted, own=own, columns=columns, files=files, between=between
-    )
-    return scan, (table,)

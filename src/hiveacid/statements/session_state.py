@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
-from hiveacid.client import DEFAULT_DATABASE
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import LockManager, Metastore
@@ -138,12 +138,6 @@ def use_database(context: ExecutionContext, statement: UseDatabase) -> None:
     context.owner.use_database(context.client.metastore.get_database(statement.name).name)
 
 
-def leave_database(context: ExecutionContext, name: str) -> None:
-    """The database was dropped: who was in it is in ``default``."""
-    if name == context.database:
-        context.owner.use_database(DEFAULT_DATABASE)
-
-
 @dataclass(frozen=True, slots=True)
 class AbortTransactions(Command):
     """ABORT TRANSACTIONS id ..."""
@@ -215,7 +209,7 @@ def execute(transactions: TransactionManager, statement: LockStatement) -> None:
     held = [
         lock
         for lock, components in transactions.held_locks.items()
-        if [_place(one) for one in components] == [place]
+        if [(one.database, one.table, one.partition) for one in components] == [place]
     ]
     if not held:
         raise NotFoundError(f"{what} is not locked by this session")
@@ -251,10 +245,14 @@ def component(metastore: Metastore, statement: LockTable | LockDatabase) -> Lock
     Raises:
         NotFoundError, InvalidInputError: as ``execute``.
     """
-    mode = LockType.EXCLUSIVE if statement.exclusive else LockType.SHARED_READ
+    made = partial(
+        LockComponent,
+        LockType.EXCLUSIVE if statement.exclusive else LockType.SHARED_READ,
+        operation=OperationType.NO_TXN,
+        transactional=False,
+    )
     if isinstance(statement, LockDatabase):
-        database = metastore.get_database(statement.schema).name
-        return _component(mode, database)
+        return made(metastore.get_database(statement.schema).name)
     table = metastore.get_table(statement.name)
     if table.acid_mode is AcidMode.NONE:
         raise InvalidInputError(
@@ -265,19 +263,7 @@ def component(metastore: Metastore, statement: LockTable | LockDatabase) -> Lock
     partition = _partition(metastore, statement)
     if partition is not None:
         metastore.get_partition(table.name, full_values(table, statement.partition))
-    return _component(mode, table.name.database, table.name.table, partition)
-
-
-def _place(one: LockComponent) -> tuple[str, str | None, str | None]:
-    return one.database, one.table, one.partition
-
-
-def _component(
-    mode: LockType, database: str, table: str | None = None, partition: str | None = None
-) -> LockComponent:
-    return LockComponent(
-        mode, database, table, partition, operation=OperationType.NO_TXN, transactional=False
-    )
+    return made(table.name.database, table.name.table, partition)
 
 
 def _partition(metastore: Metastore, statement: LockTable | UnlockTable) -> str | None:

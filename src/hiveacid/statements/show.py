@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -124,10 +124,6 @@ def show(metastore: Metastore, statement: Command) -> Listing:
     return ANSWERS[type(statement)](metastore, statement)
 
 
-def _databases(metastore: Metastore, statement: ShowDatabases) -> Listing:
-    return _names("database_name", matching(metastore.list_databases(), statement.pattern))
-
-
 def _tables(metastore: Metastore, statement: ShowTables | ShowViews) -> Listing:
     assert statement.database is not None
     kind = TableKind.VIEW if isinstance(statement, ShowViews) else None
@@ -140,12 +136,7 @@ def _columns(metastore: Metastore, statement: ShowColumns) -> Listing:
     return _names("field", matching(names, statement.pattern))
 
 
-def _create_table(metastore: Metastore, statement: ShowCreateTable) -> Listing:
-    lines = create_table_text(metastore.get_table(statement.name)).split("\n")
-    return _names("createtab_stmt", tuple(lines))
-
-
-def _names(column: str, names: tuple[str, ...]) -> Listing:
+def _names(column: str, names: Iterable[str]) -> Listing:
     return Listing((column,), tuple((name,) for name in names))
 
 
@@ -171,14 +162,12 @@ def _partitions(metastore: Metastore, statement: ShowPartitions) -> Listing:
 
 def _table_properties(metastore: Metastore, statement: ShowTableProperties) -> Listing:
     table, key = metastore.get_table(statement.name), statement.key
-    columns = ("prpt_name", "prpt_value")
     properties = shown_properties(table.properties)
-    if key is None:
-        return Listing(columns, tuple(properties.items()))
-    if key not in properties:
+    rows: tuple[tuple[str, str | None], ...] = tuple(properties.items())
+    if key is not None:
         missing = f"Table {table.name} does not have property: {key}"
-        return Listing(columns, ((missing, None),))
-    return Listing(columns, ((key, properties[key]),))
+        rows = ((key, properties[key]) if key in properties else (missing, None),)
+    return Listing(("prpt_name", "prpt_value"), rows)
 
 
 def _transactions(metastore: Metastore, _: ShowTransactions) -> Listing:
@@ -207,7 +196,8 @@ def _locks(metastore: Metastore, statement: ShowLocks) -> Listing:
             wanted = partition_name(list(spec), list(spec.values()))
     locks = metastore.show_locks(database=database, table=table)
     rows = [lock_row(lock) for lock in locks if wanted in (None, lock.partition)]
-    return Listing(LOCK_COLUMNS, tuple(tuple(_text(cell) for cell in row) for row in rows))
+    texts = (tuple(None if cell is None else str(cell) for cell in row) for row in rows)
+    return Listing(LOCK_COLUMNS, tuple(texts))
 
 
 def lock_row(lock: LockInfo) -> tuple[str | int | None, ...]:
@@ -232,18 +222,18 @@ def lock_row(lock: LockInfo) -> tuple[str | int | None, ...]:
     )
 
 
-def _text(cell: object) -> str | None:
-    return None if cell is None else str(cell)
-
-
 ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {
-    ShowDatabases: _databases,
+    ShowDatabases: lambda metastore, statement: _names(
+        "database_name", matching(metastore.list_databases(), statement.pattern)
+    ),
     ShowTables: _tables,
     ShowViews: _tables,
     ShowPartitions: _partitions,
     ShowColumns: _columns,
     ShowTableProperties: _table_properties,
-    ShowCreateTable: _create_table,
+    ShowCreateTable: lambda metastore, statement: _names(
+        "createtab_stmt", create_table_text(metastore.get_table(statement.name)).split("\n")
+    ),
     ShowTransactions: _transactions,
     ShowLocks: _locks,
 }
@@ -277,7 +267,8 @@ def create_table_text(table: Table) -> str:
         parts = [f"  {_column(c)}{_comment(c.comment)}" for c in table.partition_columns]
         lines.append("PARTITIONED BY ( \n" + ", \n".join(parts) + ")")
     if table.bucket is not None:
-        lines.append(f"CLUSTERED BY ( \n{_listed(table.bucket.columns)}) ")
+        names = ", \n".join(f"  {quoted(name)}" for name in table.bucket.columns)
+        lines.append(f"CLUSTERED BY ( \n{names}) ")
         if table.sort_columns:
             order = [f"  {quoted(c.name)} {c.direction}" for c in table.sort_columns]
             lines.append("SORTED BY ( \n" + ", \n".join(order) + ") ")
@@ -305,10 +296,6 @@ def _full_name(table: Table) -> str:
 
 def _column(column: Column) -> str:
     return f"{quoted(column.name)} {column.type}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", \n".join(f"  {quoted(name)}" for name in names)
 
 
 def _table_constraints(table: Table) -> list[str]:

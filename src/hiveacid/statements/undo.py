@@ -159,7 +159,13 @@ class UndoWork(Work):
         mine = np.concatenate([_NONE, *(self._is_mine(one) for _, one in there)])
         found = compared([one for _, one in there], mine, inserted, deleted, scan.key)
         if found.renumbered:
-            raise _renumbered(self.table, self.statement.txn)
+            raise UnsupportedError(
+                f"A rebalance gave rows of {self.table.name} other ids since transaction"
+                f" {self.statement.txn}: which rows are its own only a key tells",
+                note="undo(txn, key=...) names the columns.",
+                table=str(self.table.name),
+                txn=int(self.statement.txn),
+            )
         self._refuse(found.changed)
         delete_id, insert_id = job.statement_ids
         target = job.target(delete_statement=delete_id, insert_statement=insert_id)
@@ -389,13 +395,3 @@ def _shown(one: ChangedRow) -> str:
         return f"{one.table} has {dict(one.now or {})} again"
     now = "is not there any more" if one.now is None else f"is {dict(one.now)}"
     return f"{one.table} {dict(one.left)} {now}"
-
-
-def _renumbered(table: Table, txn: TxnId) -> UnsupportedError:
-    return UnsupportedError(
-        f"A rebalance gave rows of {table.name} other ids since transaction {txn}: which rows are "
-        "its own only a key tells",
-        note="undo(txn, key=...) names the columns.",
-        table=str(table.name),
-        txn=int(txn),
-    )

@@ -162,7 +162,13 @@ class TransactionBatch:
         try:
             self._files.close()
         finally:
-            self._abort_rest()
+            rest, self._transactions = self._transactions, []
+            if rest:
+                store, ids = own(self._client.metastore), [txn.id for txn in rest]
+                store.forget_writes(ids)
+                store.abort_txns(ids, reason=AbortReason.ROLLBACK)
+            for txn in rest:
+                txn.lost()
 
     def give_up(self) -> None:
         """End the batch where ``close`` may fail: what was committed stays readable."""
@@ -170,15 +176,6 @@ class TransactionBatch:
             self.close()
         except AcidError as error:
             _LOG.warning("A batch was left as it is: %s", error)
-
-    def _abort_rest(self) -> None:
-        rest, self._transactions = self._transactions, []
-        if rest:
-            store, ids = own(self._client.metastore), [txn.id for txn in rest]
-            store.forget_writes(ids)
-            store.abort_txns(ids, reason=AbortReason.ROLLBACK)
-        for txn in rest:
-            txn.lost()
 
     def _footprint(self) -> Footprint:
         keys = [column.name for column in self.table.partition_columns]

@@ -208,7 +208,12 @@ class StreamingConnection:
             ConflictError: it was altered, or overwritten: begin again for a batch of its new form.
             LockError, MetastoreError: as every statement.
         """
-        self._require(StreamState.OPEN)
+        if StreamState.OPEN not in TRANSITIONS[self._state]:
+            raise TransactionError(
+                f"The stream into {self._name} is {self._state.value}: it cannot be open next",
+                table=str(self._name),
+                state=self._state.value,
+            )
         if self._batch is not None and not self._batch.remaining:
             batch, self._batch = self._batch, None
             batch.give_up()
@@ -265,7 +270,13 @@ class StreamingConnection:
         """
         batch, txn = self._require_open()
         try:
-            self._require_whole()
+            if not self._is_whole:
+                raise TransactionError(
+                    f"A write of this transaction of the stream into {self._name} failed: what it"
+                    " has is not all that was written",
+                    table=str(self._name),
+                    note="begin() and write all of it again.",
+                )
             self._convert()
             batch.commit(txn, besides=self._rejected_rows())
         except BaseException as error:
@@ -453,15 +464,6 @@ class StreamingConnection:
         self._absent = {n: one.as_py() for n, one in defaults.items() if one is not None}
         return found
 
-    def _require(self, wanted: StreamState) -> None:
-        if wanted not in TRANSITIONS[self._state]:
-            raise TransactionError(
-                f"The stream into {self._name} is {self._state.value}: it cannot be"
-                f" {wanted.value} next",
-                table=str(self._name),
-                state=self._state.value,
-            )
-
     def _require_open(self) -> tuple[TransactionBatch, Transaction]:
         if self._state is not StreamState.OPEN or self._batch is None or self._txn is None:
             raise TransactionError(
@@ -471,15 +473,6 @@ class StreamingConnection:
                 note="begin() comes first.",
             )
         return self._batch, self._txn
-
-    def _require_whole(self) -> None:
-        if not self._is_whole:
-            raise TransactionError(
-                f"A write of this transaction of the stream into {self._name} failed: what it has"
-                " is not all that was written",
-                table=str(self._name),
-                note="begin() and write all of it again.",
-            )
 
     def _failed(self, error: BaseException) -> None:
         """Abort because of an error; what fails in that is left to the time-out."""

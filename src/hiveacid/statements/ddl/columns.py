@@ -34,7 +34,6 @@ from hiveacid.model.tables import (
     AcidMode,
     Column,
     FileFormat,
-    Partition,
     StatementId,
     Table,
     TableName,
@@ -189,20 +188,18 @@ def _change(
     def run(transaction: Transaction) -> None:
         if write_id:
             use_write_id(transaction, table)
-        context.client.metastore.alter_table(
-            table.name, lambda now: _noting_buckets(now, change(now))
-        )
+        context.client.metastore.alter_table(table.name, noting_buckets)
+
+    def noting_buckets(before: Table) -> Table:
+        """It says so where rows that it has may lie in other buckets than its columns now tell:
+        each type has a hash of its own, and no rewrite moves a row to another bucket.
+        """
+        after = change(before)
+        if _bucketing(before) == _bucketing(after):
+            return after
+        return replace(after, properties={**after.properties, HASHED_OTHERWISE: "true"})
 
     return Change(footprint.alter_table(table.name), run)
-
-
-def _noting_buckets(before: Table, after: Table) -> Table:
-    """The table, which says so where rows that it has may lie in other buckets than its columns now
-    tell: each type has a hash of its own, and no rewrite moves a row to another bucket.
-    """
-    if _bucketing(before) == _bucketing(after):
-        return after
-    return replace(after, properties={**after.properties, HASHED_OTHERWISE: "true"})
 
 
 def _bucketing(table: Table) -> list[tuple[int, HiveType]]:
@@ -295,7 +292,11 @@ def check_type_change(old: Column, new: Column) -> None:
     Raises:
         InvalidInputError: they cannot.
     """
-    if old.type == new.type or _widens(_family(old.type), _family(new.type)):
+    # without lengths, digits and what is nested, which Hive does not compare
+    before, after = (re.split("[(<]", str(one.type), maxsplit=1)[0] for one in (old, new))
+    longer = before in _NUMBERS and after in _NUMBERS[_NUMBERS.index(before) :]
+    to_text = after in _TEXTS and before in (*_NUMBERS, *_TEXTS, "date", "timestamp")
+    if before == after or longer or to_text:
         return
     raise InvalidInputError(
         "Unable to alter table. The following columns have types incompatible with the existing"
@@ -304,19 +305,6 @@ def check_type_change(old: Column, new: Column) -> None:
         old=str(old.type),
         new=str(new.type),
     )
-
-
-def _family(kind: HiveType) -> str:
-    """The type without lengths, digits and what is nested, which Hive does not compare."""
-    return re.split("[(<]", str(kind), maxsplit=1)[0]
-
-
-def _widens(old: str, new: str) -> bool:
-    if old == new:
-        return True
-    if old in _NUMBERS and new in _NUMBERS:
-        return _NUMBERS.index(old) < _NUMBERS.index(new)
-    return new in _TEXTS and old in (*_NUMBERS, *_TEXTS, "date", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,11 +342,11 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties, loo
 
     def run(_: Transaction) -> None:
         if mode is AcidMode.INSERT_ONLY and table.acid_mode is AcidMode.NONE:
-            with _moved(context, table):
+            with _moved(context, table, look):
                 alter()
             return
         if mode is not table.acid_mode:
-            _check_names(context, table)
+            _check_names(context, table, look)
             if table.acid_mode is AcidMode.NONE:
                 _seed(context, table, FIRST_WRITE_ID_AFTER_CONVERSION - 1)
         alter()
@@ -381,17 +369,12 @@ def unset_properties(
         NotFoundError: no such table.
         InvalidInputError: ``transactional`` is among them; 10215 one is not there.
     """
-    table = table_to_alter(look, statement.name)
-
-    def unset(now: Table) -> Table:
-        return without(now, statement.keys, if_exists=statement.if_exists)
-
-    unset(table)
-
-    def run(_: Transaction) -> None:
-        context.client.metastore.alter_table(table.name, unset)
-
-    return Change(footprint.alter_table(table.name), run)
+    return _change(
+        context,
+        table_to_alter(look, statement.name),
+        lambda now: without(now, statement.keys, if_exists=statement.if_exists),
+        write_id=False,
+    )
 
 
 # -------------------------------------------------------------------- conversion
@@ -404,7 +387,7 @@ def _seed(context: ExecutionContext, table: Table, write_id: int) -> None:
 
 
 @contextmanager
-def _moved(context: ExecutionContext, table: Table) -> Iterator[None]:
+def _moved(context: ExecutionContext, table: Table, look: Look) -> Iterator[None]:
     """The files of a plain table are those of write id 1, which counts as committed, while the
     block runs and after it; they are where they were where it fails.
 
@@ -412,7 +395,7 @@ def _moved(context: ExecutionContext, table: Table) -> Iterator[None]:
     """
     done: list[tuple[FileSystem, str, str]] = []
     try:
-        for part in _partitions(context, table):
+        for part in look.partitions(table):
             fs, root = context.files.at(part.location)
             for path, rest in _files(fs, root):
                 if rest.startswith(f"{_DELTA}/"):
@@ -429,27 +412,18 @@ def _moved(context: ExecutionContext, table: Table) -> Iterator[None]:
         raise
 
 
-def _partitions(context: ExecutionContext, table: Table) -> tuple[Partition, ...]:
-    if not table.partition_columns:
-        return (Partition((), table.location),)
-    return tuple(context.client.metastore.list_partitions(table.name))
-
-
 def _files(fs: FileSystem, root: str) -> Iterator[tuple[str, str]]:
     """Path and path below ``root`` of each data file."""
     for info in fs.list_recursive(root):
         below = info.path[len(root.rstrip("/")) + 1 :]
-        if not info.is_directory and not any(map(_is_no_data, below.split("/"))):
+        names = below.split("/")
+        if not info.is_directory and not any(is_hidden(one) or is_marker(one) for one in names):
             yield info.path, below
 
 
-def _is_no_data(name: str) -> bool:
-    return is_hidden(name) or is_marker(name)
-
-
-def _check_names(context: ExecutionContext, table: Table) -> None:
+def _check_names(context: ExecutionContext, table: Table, look: Look) -> None:
     """Every file must be named as Hive names its files: the number in it is part of row ids."""
-    for part in _partitions(context, table):
+    for part in look.partitions(table):
         fs, root = context.files.at(part.location)
         for path, _ in _files(fs, root):
             if parse_original_file(path.rpartition("/")[2]) is None:

@@ -78,12 +78,13 @@ def set_database_properties(
     """
     name = look.database(statement.name).name
 
-    def run(_: Transaction) -> None:
-        context.client.metastore.alter_database(
+    return Change(
+        (),
+        lambda _: context.client.metastore.alter_database(
             name, lambda now: replace(now, properties={**now.properties, **statement.properties})
-        )
-
-    return Change((), run, guards=footprint.create_table(name))
+        ),
+        guards=footprint.create_table(name),
+    )
 
 
 def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look) -> Change | None:

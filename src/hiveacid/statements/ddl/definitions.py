@@ -270,7 +270,12 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
     stored = table.properties.get("transactional_properties", "default")
     if kind is not None and kind.lower() != stored.lower():
         if before is AcidMode.INSERT_ONLY:
-            return _full_acid(replace(table, properties={**table.properties, **wanted}))
+            try:
+                return checked(replace(table, properties={**table.properties, **wanted}))
+            except InvalidInputError as error:
+                raise InvalidInputError(
+                    "Cannot convert an ACID table to non-ACID", code=40000, table=str(table.name)
+                ) from error
         raise InvalidInputError(
             "TBLPROPERTIES with 'transactional_properties' cannot be altered after the table is "
             "created",
@@ -285,20 +290,6 @@ def _kind(table: Table) -> TableKind:
     if external is None or table.kind is TableKind.VIEW:
         return table.kind
     return TableKind.EXTERNAL if external.lower() == "true" else TableKind.MANAGED
-
-
-def _full_acid(table: Table) -> Table:
-    """What an insert-only table becomes where its format can have row ids.
-
-    Raises:
-        InvalidInputError: 40000, it cannot.
-    """
-    try:
-        return checked(table)
-    except InvalidInputError as error:
-        raise InvalidInputError(
-            "Cannot convert an ACID table to non-ACID", code=40000, table=str(table.name)
-        ) from error
 
 
 def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:

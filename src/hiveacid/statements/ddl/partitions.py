@@ -30,7 +30,7 @@ from hiveacid.statements.locations import (
     put_back,
     undo_killed_rename,
     without_note,
-    without_property,
+    without_properties,
 )
 from hiveacid.statements.partition_values import (
     PartitionCondition,
@@ -40,6 +40,7 @@ from hiveacid.statements.partition_values import (
     normal_text,
     partition_column,
 )
+from hiveacid.statements.placement import default_location
 from hiveacid.statements.values import Command, Listing
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions
@@ -120,7 +121,7 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
 def _new(
     files: Files, table: Table, texts: tuple[str | None, ...], location: str | None
 ) -> Partition:
-    location = location or _directory(table, texts)
+    location = location or default_location(table, texts)
     fs, path = files.at(location)
     known: dict[str, str] = {}
     if owns_files(table) and not fs.exists(path):
@@ -139,11 +140,14 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
     for conditions in statement.conditions:
         for condition in conditions:
             normal_text(condition.text, partition_column(table, condition.column))
-    doomed = []
-    for partition in look.partitions(table):
-        texts = dict(zip(table.partition_keys, partition.values, strict=True))
-        if any(meets(table, texts, conditions) for conditions in statement.conditions):
-            doomed.append(partition)
+    doomed = [
+        one
+        for one in look.partitions(table)
+        if any(
+            meets(table, dict(zip(table.partition_keys, one.values, strict=True)), conditions)
+            for conditions in statement.conditions
+        )
+    ]
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
@@ -187,10 +191,10 @@ def _drop_hidden(
         metastore.drop_partitions(table.name, [one.values for one in doomed])
     except AcidError:
         put_back(metastore, table, hidden, context.files)
-        metastore.alter_table(table.name, partial(without_property, key=key))
+        metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
         raise
     delete_location(context.files, hidden, to_trash=to_trash)
-    metastore.alter_table(table.name, partial(without_property, key=key))
+    metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
 
 
 def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> Change:
@@ -210,8 +214,8 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
             f"Partition already exists: {statement.new_spec}", table=str(table.name)
         )
     location = old.location
-    if location.rstrip("/") == _directory(table, old.values):
-        location = _directory(table, texts)
+    if location.rstrip("/") == default_location(table, old.values):
+        location = default_location(table, texts)
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
@@ -230,10 +234,6 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
             metastore.alter_table(table.name, without_note)
 
     return Change(footprint.alter_table(table.name), run)
-
-
-def _directory(table: Table, texts: tuple[str | None, ...]) -> str:
-    return f"{table.location.rstrip('/')}/{partition_name(table.partition_keys, texts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def _repaired(
     gone = [
         part
         for values, part in known.items()
-        if statement.drop and values not in there and not _exists(part.location, context.files)
+        if statement.drop and values not in there and not _is_there(part, context.files)
     ]
     if statement.repair and missing:
         admit(context, table, missing)
@@ -307,6 +307,6 @@ def _on_disk(table: Table, files: Files) -> dict[tuple[str | None, ...], Partiti
     }
 
 
-def _exists(location: str, files: Files) -> bool:
-    fs, path = files.at(location)
+def _is_there(partition: Partition, files: Files) -> bool:
+    fs, path = files.at(partition.location)
     return fs.exists(path)

@@ -159,7 +159,10 @@ def make_table(
     table, lists = take_lists(definition_of(context, statement, look))
     _check_own_list(lists, table, look)
     if not statement.external and (statement.location is not None or lists.are_given):
-        attached = _attached(context, table, lists, format=statement.format)
+        check_place(context.client.metastore, table)
+        attached = examine(table, lists, format=statement.format, files=context.files)
+        if attached.takeover is not None:  # the locks' own transaction has a higher id, too
+            context.client.own.assume_committed(TxnId(attached.takeover.highest_txn))
     elif table.acid_mode is AcidMode.NONE:
         refuse_history(table, context.files)
     elif not statement.external:
@@ -207,7 +210,12 @@ def create_table(
         if attached is None or not fs.exists(path) or not fs.list_directory(path):
             made = with_file_settings(made)
         if attached is not None:
-            _attach(context, attached, made)
+            check_place(context.client.metastore, made)
+            fs.create_directory(path)
+            mark_dead(attached, fs)
+            context.client.own.attach_table(
+                made, attached.partitions, attached.takeover, claim=place_claim(made)
+            )
             return made
         context.client.metastore.create_table(made, claim=place_claim(made))
         try:
@@ -219,16 +227,6 @@ def create_table(
 
     locks = footprint.create_table(table.name.database)
     return Change(locks, run, guards=footprint.alter_table(table.name))
-
-
-def _attached(
-    context: ExecutionContext, table: Table, lists: Lists, *, format: FileFormat | None
-) -> Attached:
-    check_place(context.client.metastore, table)
-    attached = examine(table, lists, format=format, files=context.files)
-    if attached.takeover is not None:  # the locks' own transaction has a higher id, too
-        context.client.own.assume_committed(TxnId(attached.takeover.highest_txn))
-    return attached
 
 
 def _check_empty(table: Table, files: Files) -> None:
@@ -251,16 +249,6 @@ def _is_there(look: Look, statement: CreateTable) -> bool:
         return True
     name = statement.name
     raise AlreadyExistsError(f"Table {name} already exists", table=str(name))
-
-
-def _attach(context: ExecutionContext, attached: Attached, table: Table) -> None:
-    check_place(context.client.metastore, table)
-    fs, path = context.files.at(table.location)
-    fs.create_directory(path)
-    mark_dead(attached, fs)
-    context.client.own.attach_table(
-        table, attached.partitions, attached.takeover, claim=place_claim(table)
-    )
 
 
 @contextmanager
@@ -380,11 +368,9 @@ def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, st
     """What ``hive.create.as.acid`` and ``hive.create.as.insert.only`` add."""
     if any(key.lower() == "transactional" for key in properties):
         return {}
-    if settings.create_as_acid:
-        return {"transactional": "true"}
-    if settings.create_as_insert_only:
-        return {"transactional": "true", "transactional_properties": "insert_only"}
-    return {}
+    if settings.create_as_acid or not settings.create_as_insert_only:
+        return {"transactional": "true"} if settings.create_as_acid else {}
+    return {"transactional": "true", "transactional_properties": "insert_only"}
 
 
 def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> Change | None:

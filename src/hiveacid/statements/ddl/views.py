@@ -18,7 +18,6 @@ from hiveacid.statements.ddl.definitions import check_columns
 from hiveacid.statements.values import Command, Query
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint
-from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
 
@@ -80,11 +79,10 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
         look.database(name.database)
         view = _definition(context, statement, None)
 
-        def create(_: Transaction) -> None:
-            metastore.create_table(view)
-
         locks = footprint.create_table(name.database)
-        return Change(locks, create, guards=footprint.alter_table(name))
+        return Change(
+            locks, lambda _: metastore.create_table(view), guards=footprint.alter_table(name)
+        )
     if not statement.alter:
         if statement.if_not_exists:
             return None
@@ -92,17 +90,16 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
             raise AlreadyExistsError(f"Table already exists: {name}", code=10073, view=str(name))
     _require_view(old)
 
-    def replace_old(_: Transaction) -> None:
-        metastore.alter_table(name, lambda now: _definition(context, statement, now))
-
-    return Change(footprint.alter_table(name), replace_old)
+    return Change(
+        footprint.alter_table(name),
+        lambda _: metastore.alter_table(name, lambda now: _definition(context, statement, now)),
+    )
 
 
 def needs(context: ExecutionContext, statement: CreateView, look: Look) -> Footprint:
     """Of an existing view the definition, else the database."""
     del context
-    view = look.table(statement.name)
-    if view is None:
+    if look.table(statement.name) is None:
         return Footprint(definitions=footprint.create_table(statement.name.database))
     return Footprint(definitions=footprint.alter_table(statement.name))
 
@@ -163,22 +160,20 @@ def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> C
     view = look.definition(statement.name)
     _require_view(view)
     if new_name is not None:
-
-        def rename(_: Transaction) -> None:
-            metastore.alter_table(view.name, lambda now: replace(now, name=new_name))
-
-        locks = footprint.rename_table(view.name, new_name)
-        return Change(locks, rename, guards=footprint.alter_table(new_name))
+        return Change(
+            footprint.rename_table(view.name, new_name),
+            lambda _: metastore.alter_table(view.name, lambda now: replace(now, name=new_name)),
+            guards=footprint.alter_table(new_name),
+        )
 
     def altered(now: Table) -> Table:
         properties = {**now.properties, **statement.properties}
         kept = {key: text for key, text in properties.items() if key not in statement.unset}
         return replace(now, properties=kept)
 
-    def alter(_: Transaction) -> None:
-        metastore.alter_table(view.name, altered)
-
-    return Change(footprint.use_table(view.name), alter)
+    return Change(
+        footprint.use_table(view.name), lambda _: metastore.alter_table(view.name, altered)
+    )
 
 
 def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> Change | None:
@@ -193,10 +188,9 @@ def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> Cha
     if view.kind is not TableKind.VIEW:
         raise InvalidInputError("Cannot drop a base table with DROP VIEW", table=str(view.name))
 
-    def run(_: Transaction) -> None:
-        context.client.metastore.drop_table(view.name)
-
-    return Change(footprint.drop_table(view.name), run)
+    return Change(
+        footprint.drop_table(view.name), lambda _: context.client.metastore.drop_table(view.name)
+    )
 
 
 def _require_view(table: Table) -> None:
