@@ -5,7 +5,7 @@ consumers of changes, whose files cleaners keep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -294,10 +294,9 @@ class PastMethods:
     def rows_explained(self, statement: DescribeHistory) -> Listing:
         """Carries out DESCRIBE HISTORY ... WHERE."""
         name = statement.name
-        found = cast("Any", self).explain_row(
-            quoted(name.database, name.table), where=statement.where or ""
-        )
-        return found.listing()
+        explain = cast("Callable[..., RowHistory]", cast("Any", self).explain_row)
+        where = statement.where or ""
+        return explain(quoted(name.database, name.table), where=where).listing()
 
     def at(self: OpenSession, moment: object = None, *, tag: str | None = None) -> Past:
         """The tables just after a transaction committed (its id), or at a time (a datetime, or a

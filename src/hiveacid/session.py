@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -123,7 +123,13 @@ def connect(
 
 @checked
 class Session(
-    CompactionMethods, TakeoverMethods, StreamingMethods, PastMethods, TagMethods, AbortMethods
+    AbstractContextManager["Session"],
+    CompactionMethods,
+    TakeoverMethods,
+    StreamingMethods,
+    PastMethods,
+    TagMethods,
+    AbortMethods,
 ):
     """A client of a metastore with a Spark session (or none), a current database and settings."""
 
@@ -196,9 +202,6 @@ class Session(
             self._control.close()
             self._compacting.close()
             self._client.close()
-
-    def __enter__(self) -> Session:
-        return self
 
     def __exit__(
         self,

@@ -1,4 +1,4 @@
-"""All settings of a session, as one frozen value; ``docs/settings.md`` is made from it.
+"""All settings of a session, as one frozen value; ``docs/settings.md`` lists them.
 
 A setting has a dotted name (``hiveacid.lock.timeout_s``) for SQL's SET; Hive's names for the same
 thing are understood, all other names are kept as text and have no effect on hiveacid itself.
@@ -419,35 +419,6 @@ class Settings(S3Settings):
     def names() -> tuple[str, ...]:
         """The dotted names of hiveacid's own settings."""
         return tuple(_name(one) for one in _ours())
-
-
-def settings_table() -> str:
-    """The table of all settings in Markdown: the content of ``docs/settings.md``."""
-    lines = [
-        "# Settings",
-        "",
-        "`SET name = value` in SQL, `hiveacid.connect(..., settings=Settings(...))` in Python.",
-        "Hive's names are understood where the table has them. Other names of Hive's change",
-        "nothing: the first SET of one logs a warning (unless it asks for what is done anyway).",
-        "Names of other programs are kept as they are; an unknown name that starts with",
-        "`hiveacid.` is an error.",
-        "",
-        "| setting | default | meaning | Hive's name |",
-        "|---|---|---|---|",
-    ]
-    for one in _ours():
-        meaning = one.metadata["text"]
-        if one.metadata["fixed"]:
-            meaning += f" SET refuses to change it: {one.metadata['fixed']}."
-        if one.metadata["choices"]:
-            meaning += f" One of {', '.join(f'`{c}`' for c in one.metadata['choices'])}."
-        hive = ", ".join(f"`{name}`" for name in one.metadata["hive"])
-        lines.append(f"| `{_name(one)}` | {_text(one.default)} | {meaning} | {hive} |")
-    lines += ["", "## Settings of Hive's that change nothing", ""]
-    lines += ["| Hive's name | done anyway | instead |", "|---|---|---|"]
-    for name, (anyway, instead) in HIVE_ONLY.items():
-        lines.append(f"| `{name}` | {f'`{anyway}`' if anyway else ''} | {instead} |")
-    return "\n".join(lines) + "\n"
 
 
 def _ours() -> tuple[Any, ...]:

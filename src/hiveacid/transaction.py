@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -56,7 +57,7 @@ def _checked(name: object) -> str:
 
 
 @checked
-class AcidTransaction:
+class AcidTransaction(AbstractContextManager["AcidTransaction"]):
     """An open transaction: several statements on several tables, one snapshot, one commit.
 
     In ``with`` it commits at the end of the block, and rolls back where an exception leaves it.
@@ -183,9 +184,6 @@ class AcidTransaction:
             MetastoreError: the metastore could not be told; it will time out.
         """
         self._within.execute(Rollback())
-
-    def __enter__(self) -> AcidTransaction:
-        return self
 
     def __exit__(
         self,

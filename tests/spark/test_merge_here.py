@@ -47,7 +47,7 @@ BY_SPARK = [
 
 @pytest.fixture(autouse=True)
 def small_tables_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hiveacid.statements.merge_here.TARGET_LEAST_BYTES", 0)
+    monkeypatch.setattr("hiveacid.statements.few_rows.TARGET_LEAST_BYTES", 0)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_a_driver_of_little_memory_takes_no_source(
     acid: Session, joins: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(acid, "t")
-    monkeypatch.setattr("hiveacid.statements.merge_here.driver_share", lambda _: 1)
+    monkeypatch.setattr("hiveacid.statements.few_rows.driver_share", lambda _: 1)
     merged(acid, "t", "when matched then delete", SOURCE.format(key="id + 20"))
     assert len(joins) == 1
 

@@ -6,13 +6,42 @@ from pathlib import Path
 import pytest
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.settings import Settings, settings_table
+from hiveacid.settings import HIVE_ONLY, Settings, _name, _ours, _text
+
+
+def settings_table() -> str:
+    """The table of all settings in Markdown: the content of ``docs/settings.md``."""
+    lines = [
+        "# Settings",
+        "",
+        "`SET name = value` in SQL, `hiveacid.connect(..., settings=Settings(...))` in Python.",
+        "Hive's names are understood where the table has them. Other names of Hive's change",
+        "nothing: the first SET of one logs a warning (unless it asks for what is done anyway).",
+        "Names of other programs are kept as they are; an unknown name that starts with",
+        "`hiveacid.` is an error.",
+        "",
+        "| setting | default | meaning | Hive's name |",
+        "|---|---|---|---|",
+    ]
+    for one in _ours():
+        meaning = one.metadata["text"]
+        if one.metadata["fixed"]:
+            meaning += f" SET refuses to change it: {one.metadata['fixed']}."
+        if one.metadata["choices"]:
+            meaning += f" One of {', '.join(f'`{c}`' for c in one.metadata['choices'])}."
+        hive = ", ".join(f"`{name}`" for name in one.metadata["hive"])
+        lines.append(f"| `{_name(one)}` | {_text(one.default)} | {meaning} | {hive} |")
+    lines += ["", "## Settings of Hive's that change nothing", ""]
+    lines += ["| Hive's name | done anyway | instead |", "|---|---|---|"]
+    for name, (anyway, instead) in HIVE_ONLY.items():
+        lines.append(f"| `{name}` | {f'`{anyway}`' if anyway else ''} | {instead} |")
+    return "\n".join(lines) + "\n"
 
 
 def test_the_table_of_settings_is_current() -> None:
     page = Path(__file__).parents[2] / "docs" / "settings.md"
     assert page.read_text(encoding="utf-8") == settings_table(), (
-        "run: python -c 'from hiveacid.settings import settings_table; "
+        "run: python -c 'from tests.unit.test_settings import settings_table; "
         'open("docs/settings.md", "w").write(settings_table())\''
     )
 

@@ -72,9 +72,8 @@ def table(acid: Session, original: Callable[[str], DataFrame], tableName: str) -
     return original(tableName) if ours is None else ours.df()
 
 
-def alias(acid: Session, original: Callable[[str], Any], alias: str) -> Any:
+def alias(_: Session, original: Callable[[str], Any], alias: str) -> Any:
     """``DataFrame.alias``: a source of MERGE is called so, which only Spark's plan would tell."""
-    del acid
     made = original(alias)
     setattr(made, ALIAS, alias)
     return made

@@ -17,7 +17,8 @@ from typing import Final
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
 from hiveacid.model.tables import TxnId
-from hiveacid.sql.cursor import Cursor, TokenKind, after, form, name_of, whole
+from hiveacid.sql.cursor import Cursor, TokenKind, name_of
+from hiveacid.sql.forms import after, form, whole
 from hiveacid.statements.history import CreateTag, DropPin, ShowPins, UndoTransaction
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}

@@ -14,8 +14,9 @@ from hiveacid.model.history import PinKind
 from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
 from hiveacid.sql.changes import show_pins
 from hiveacid.sql.columns import property_keys, property_list
-from hiveacid.sql.cursor import Cursor, TokenKind, after, form, refused, said, whole
+from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
+from hiveacid.sql.forms import after, form, refused, said, whole
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable

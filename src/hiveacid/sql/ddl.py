@@ -16,8 +16,9 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.commands import parse_compact
-from hiveacid.sql.cursor import Cursor, TokenKind, clauses, form, refused, said
+from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_spec
+from hiveacid.sql.forms import clauses, form, refused, said
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.columns import (
     AddColumns,

@@ -32,15 +32,7 @@ from hiveacid.sql.commands import (
     parse_unlock,
     parse_vacuum,
 )
-from hiveacid.sql.cursor import (
-    Cursor,
-    Token,
-    TokenKind,
-    position,
-    syntax_error,
-    tokenize,
-    whole,
-)
+from hiveacid.sql.cursor import Cursor, Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.ddl import (
     column_definitions,
     parse_alter,
@@ -59,6 +51,7 @@ from hiveacid.sql.dml import (
     parse_update,
 )
 from hiveacid.sql.expressions import Fragment, Scope
+from hiveacid.sql.forms import whole
 from hiveacid.sql.parameters import (
     Arguments,
     SettingOf,

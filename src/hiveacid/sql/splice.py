@@ -16,8 +16,8 @@ from hiveacid.model.history import AsOf, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.text import quoted, single_quoted
-from hiveacid.sql.cursor import whole
 from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, VirtualName
+from hiveacid.sql.forms import whole
 from hiveacid.sql.needs import Conditions, columns_of_statement
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import TableRef, VirtualColumn

@@ -47,14 +47,13 @@ _ROWS: Final = "__hiveacid_rows"
 _PLACE: Final = "__hiveacid_place"
 
 
-def needs(context: ExecutionContext, statement: Analyze, look: Look) -> Footprint:
+def needs(_: ExecutionContext, statement: Analyze, look: Look) -> Footprint:
     """It reads the table, whatever it asks for.
 
     Raises:
         NotFoundError: 10001 no such table, 10006 no such partition.
         InvalidInputError: 10091 a view, 10002 no such column.
     """
-    del context
     table = look.definition(statement.name)
     if table.kind is TableKind.VIEW:
         raise InvalidInputError(

@@ -142,24 +142,17 @@ def _insert(context: ExecutionContext, statement: dml.Insert, look: Look) -> Seq
     return (insert.plan(named(evolved(context, statement, look), look), look),)
 
 
-def _branches(context: ExecutionContext, statement: dml.Inserts, look: Look) -> Sequence[Work]:
-    del context
+def _branches(_: ExecutionContext, statement: dml.Inserts, look: Look) -> Sequence[Work]:
     check_inserts(statement.branches)
     return [insert.plan(branch, look) for branch in statement.branches]
 
 
-def _update(statement: dml.Update, look: Look) -> Work:
-    from hiveacid.statements import update  # needs pyspark
-
-    return update.plan(statement, look)
-
-
-def _delete(statement: dml.Delete, look: Look) -> Work:
-    if statement.where is None:
+def _of_condition(statement: dml.Update | dml.Delete, look: Look) -> Work:
+    if isinstance(statement, dml.Delete) and statement.where is None:
         return insert.plan_delete(statement, look)
     from hiveacid.statements import update  # needs pyspark
 
-    return update.plan_delete(statement, look)
+    return update.plan(statement, look)
 
 
 def _merge(context: ExecutionContext, statement: dml.Merge, look: Look) -> Sequence[Work]:
@@ -180,8 +173,8 @@ _ROWS: Final[Mapping[type, Handler]] = {
         needs_spark=lambda value: isinstance(value.source, dml.Query),
     ),
     dml.Inserts: _writes(_branches, several=True),
-    dml.Update: _changes(_update),
-    dml.Delete: _changes(_delete, needs_spark=lambda value: value.where is not None),
+    dml.Update: _changes(_of_condition),
+    dml.Delete: _changes(_of_condition, needs_spark=lambda value: value.where is not None),
     dml.Merge: _writes(_merge),
     insert.Truncate: _changes(insert.plan_truncate, needs_spark=_no_spark),
     load.Load: _writes(
@@ -283,8 +276,7 @@ def _explain(context: ExecutionContext, bound: Bound) -> Listing:
     return describe.explain(context, value, bound.look)
 
 
-def _locks_taken(context: ExecutionContext, statement: Any, look: Look) -> Footprint:
-    del look
+def _locks_taken(context: ExecutionContext, statement: Any, _: Look) -> Footprint:
     return Footprint(definitions=(session_state.component(context.client.metastore, statement),))
 
 

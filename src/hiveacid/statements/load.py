@@ -241,13 +241,12 @@ def _as_insert(
     return insert.plan(insertion, look)
 
 
-def needs(context: ExecutionContext, statement: Load, look: Look) -> Footprint:
+def needs(_: ExecutionContext, statement: Load, look: Look) -> Footprint:
     """The lock of the INSERT that it is or could be; the files are not looked at.
 
     Raises:
         InvalidInputError, NotFoundError: as ``plan``, but what the files tell.
     """
-    del context
     return Footprint(writes=(_written(look.definition(statement.name), statement),))
 
 

@@ -34,9 +34,9 @@ from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import checks, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.driver_merge import merge_rows
+from hiveacid.statements.few_rows import source_here
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.matching import newest_frame
-from hiveacid.statements.merge_here import source_here
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (
     assigned,

@@ -110,13 +110,12 @@ def known_answer(reader: Reader, query: Query) -> str | None:
     return known_aggregates(reader, reader.view.definition(ref.name), query.aggregates)
 
 
-def needs(context: ExecutionContext, query: Query, look: Look) -> Footprint:
+def needs(_: ExecutionContext, query: Query, look: Look) -> Footprint:
     """What the query reads, for its locks.
 
     Raises:
         NotFoundError: no such table.
     """
-    del context
     predicates: dict[TableName, list[Predicate]] = {}
     for ref in query.tables.values():
         # A predicate on columns of then says nothing of today's partitions.
@@ -303,9 +302,8 @@ def open_lease(
     return Lease(*read_in_transaction(context, bound, reads_all, use), context.files)
 
 
-def reads_all(context: ExecutionContext, name: TableName, look: Look) -> Footprint:
+def reads_all(_: ExecutionContext, name: TableName, look: Look) -> Footprint:
     """The locks of who reads a table."""
-    del context
     return Footprint(reads=(TableRead(look.definition(name)),))
 
 

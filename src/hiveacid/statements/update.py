@@ -64,12 +64,14 @@ def count_places(plan: ScanPlan) -> int:
     return max(1, len(places))
 
 
-def plan(statement: Update, look: Look) -> UpdateWork:
-    """How to carry the statement out."""
+def plan(statement: Update | Delete, look: Look) -> UpdateWork | DeleteWork:
+    """How to carry the statement out; a DELETE has a condition."""
     table = look.definition(statement.table)
     check(statement, table)
     partitions = locked_partitions(look, table, [statement.predicate])
-    return UpdateWork(table, statement, partitions=partitions)
+    if isinstance(statement, Update):
+        return UpdateWork(table, statement, partitions)
+    return DeleteWork(table, statement, partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +142,6 @@ def assigned(value: Expression, table: Table, column: str) -> Expression:
     if isinstance(value, str) and value.strip().lower() == "default":
         return default_expression(table, column)
     return value
-
-
-def plan_delete(statement: Delete, look: Look) -> DeleteWork:
-    """How to carry the statement out."""
-    table = look.definition(statement.table)
-    check(statement, table)
-    partitions = locked_partitions(look, table, [statement.predicate])
-    return DeleteWork(table, statement, partitions=partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum
@@ -119,7 +119,7 @@ class StreamStatistics:
     """transactions that had begun"""
 
 
-class StreamingConnection:
+class StreamingConnection(AbstractContextManager["StreamingConnection"]):
     """Writes rows to one table; made by ``Session.stream``. For one thread at a time."""
 
     def __init__(
@@ -333,9 +333,6 @@ class StreamingConnection:
             batch, self._batch = self._batch, None
             if batch is not None:
                 batch.close()
-
-    def __enter__(self) -> StreamingConnection:
-        return self
 
     def __exit__(
         self,

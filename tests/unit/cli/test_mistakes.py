@@ -65,7 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
         ("abort --lock 99 --metastore {url}", 1, "`hiveacid locks` lists them"),
         ("abort 99 --metastore {url}", 1, "No such transaction: 99"),
         ("compact t --buckets 3 --metastore {url}", 1, "--buckets and --order-by are for"),
-        ("compact t --partition p --metastore {url}", 1, "it is p=x or p=x/q=y"),
+        ("compact t --partition p --metastore {url}", 1, "--partition is p=x or p=x/q=y"),
         ("compactions list --status zz --metastore {url}", 1, "Known are: initiated"),
         ("compactor run --once --set hiveacid.x=1 --metastore {url}", 1, "no setting hiveacid.x"),
         ("metastore check {root}/none.db", 1, "`hiveacid metastore init` makes one"),

@@ -8,7 +8,7 @@ import pytest
 
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.types import CharType, PrimitiveType
-from hiveacid.statements.merge_here import _Reader
+from hiveacid.statements.few_rows import _Reader
 from hiveacid.statements.values import (
     MatchedDelete,
     MatchedUpdate,

@@ -45,11 +45,9 @@ class DropDatabase(Command):
     cascade: bool = False
 
 
-def create_database(
-    context: ExecutionContext, statement: CreateDatabase, look: Look
-) -> Change | None:
+def create_database(context: ExecutionContext, statement: CreateDatabase, _: Look) -> Change | None:
     """CREATE DATABASE."""
-    del look  # it knows databases that are there
+    # the look knows databases that are there
     if statement.name.lower() in context.client.metastore.list_databases():
         if statement.if_not_exists:
             return None

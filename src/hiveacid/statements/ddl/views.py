@@ -96,9 +96,8 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
     )
 
 
-def needs(context: ExecutionContext, statement: CreateView, look: Look) -> Footprint:
+def needs(_: ExecutionContext, statement: CreateView, look: Look) -> Footprint:
     """Of an existing view the definition, else the database."""
-    del context
     if look.table(statement.name) is None:
         return Footprint(definitions=footprint.create_table(statement.name.database))
     return Footprint(definitions=footprint.alter_table(statement.name))
