@@ -4,13 +4,13 @@ runs many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.sampling import sampled
-from tests.simulation.run import Place, place
+from tests.simulation.run import Place
 
 from hiveacid.compaction import cleaning
 from hiveacid.layout import changes
@@ -23,12 +23,6 @@ from hiveacid.txn import view
 from hiveacid.txn.unit import UnitOfWork
 
 ROOMS = ("txn", "metastore", "statements", "compaction", "storage", "layout")
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Place]:
-    with place() as made:
-        yield made
 
 
 @pytest.mark.parametrize("seed", sampled(range(1, 25), *ROOMS, group=lambda seed: seed % 4))

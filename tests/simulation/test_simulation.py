@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,6 @@ from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 
 ROOMS = ("txn", "metastore", "statements", "compaction", "storage", "layout")
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Place]:
-    with place() as made:
-        yield made
 
 
 @pytest.mark.parametrize("seed", sampled(range(1, 13), *ROOMS, group=lambda seed: seed % 4))
