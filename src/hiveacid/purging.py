@@ -30,7 +30,7 @@ from hiveacid.model.tables import NO_CLEANUP, AcidMode, Partition, Table, TxnId,
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.reading.rows import condition_of
 from hiveacid.spark.text import quoted
-from hiveacid.sql import Statement
+from hiveacid.sql import ParsedStatement
 from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.expressions import Fragment
 from hiveacid.sql.parameters import condition_given
@@ -215,7 +215,7 @@ class _Purge:
             return None
         if isinstance(value.where, Fragment) and self._has_spark:
             body = Delete(self._table.name, cast("Any", value.where), value.alias, purges=True)
-            found = session.run(Statement(value.where.text, 1, body))
+            found = session.run(ParsedStatement(value.where.text, 1, body))
         elif self._has_spark:
             found = session.execute(
                 Delete(self._table.name, condition_given(value.where), purges=True)

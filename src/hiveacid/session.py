@@ -27,7 +27,7 @@ from hiveacid.settings import Settings
 from hiveacid.spark.jobs import jobs_described, jobs_described_once_asked, own_calls
 from hiveacid.sql import (
     Arguments,
-    Statement,
+    ParsedStatement,
     bind,
     bind_query,
     bind_texts,
@@ -273,7 +273,7 @@ class Session(
 
     def run(
         self,
-        statement: Statement,
+        statement: ParsedStatement,
         *,
         accept: Callable[[object], None] = lambda _: None,
         moment: AsOf | None = None,

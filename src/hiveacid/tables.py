@@ -15,7 +15,7 @@ from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
 from hiveacid.sql import parse_table_name
-from hiveacid.sql.parse import Statement
+from hiveacid.sql.parse import ParsedStatement
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import DescribeHistory
 from hiveacid.statements.values import DescribeDetail
@@ -144,7 +144,7 @@ class HiveacidTable:
 
     def _listed(self, statement: DescribeHistory | DescribeDetail) -> DataFrame:
         session = self._acid.session
-        frame: DataFrame = session.run(Statement(type(statement).__name__, 1, statement))
+        frame: DataFrame = session.run(ParsedStatement(type(statement).__name__, 1, statement))
         return frame
 
     def _restored(self, done: InsertResult) -> DataFrame:

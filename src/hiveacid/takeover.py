@@ -20,7 +20,7 @@ from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
 from hiveacid.statements.context import (
     Bound,
-    Change,
+    DdlPlan,
     ExecutionContext,
     OpenSession,
     define,
@@ -81,7 +81,7 @@ def detach(context: ExecutionContext, name: TableName) -> Detached:
     return detached
 
 
-def _plan(context: ExecutionContext, name: TableName, look: Look) -> Change:
+def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
     metastore = context.client.metastore
     table = look.definition(name)
     if table.kind is TableKind.VIEW:
@@ -107,7 +107,7 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> Change:
             return Detached(replace(table, properties=kept))
         return Detached(replace(table, properties=kept), str(valid), str(txns))
 
-    return Change(footprint.drop_table(name), run)
+    return DdlPlan(footprint.drop_table(name), run)
 
 
 def _check_partitions(catalog: Catalog, table: Table) -> None:

@@ -17,7 +17,7 @@ from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements import context as statement_context
 from hiveacid.statements import handlers
-from hiveacid.statements.context import Bound, Plan
+from hiveacid.statements.context import Bound, DdlPlanner
 from hiveacid.txn.view import Look
 
 ROOMS = ("txn", "metastore", "statements", "compaction")
@@ -63,7 +63,7 @@ def _stale_for_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> Table:
         return real(self, name, lambda now: make(mine.table or now), **more)
 
-    def define(context: Any, bound: Bound, plan: Plan) -> Any:
+    def define(context: Any, bound: Bound, plan: DdlPlanner) -> Any:
         planned = plan(context, bound.value, bound.look)
         mine.table = bound.look.table(bound.value.name)
         return statement_context.define(context, bound, lambda *_: planned)

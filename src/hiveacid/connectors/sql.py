@@ -37,7 +37,7 @@ from hiveacid.spark.jobs import own_calls
 from hiveacid.sql import parse_one, with_arguments
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Fragment, Scope
-from hiveacid.sql.parse import ParsedExplain, Statement
+from hiveacid.sql.parse import ParsedExplain, ParsedStatement
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
@@ -307,7 +307,7 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     fragment = QueryParser(cursor).query_fragment()
     cursor.accept(";")
     cursor.end_statement()
-    statement = Statement(fragment.text, 1, fragment)
+    statement = ParsedStatement(fragment.text, 1, fragment)
     if ctes:
         statement = parse_one(f"{ctes} {fragment.text}", setting_of=acid.settings.get)
     rows = acid.run(statement, accept=_accept)

@@ -6,7 +6,7 @@ the protocol ``Names``. The user's own expression text is kept: Spark SQL reads 
 only the places where the two dialects differ (table names, null order, ``ROW__ID``, char casts
 ...) are spliced, by token position.
 
-Flow: ``parse(text)`` -> ``Statement`` values, names as written; ``bind(statement, names)`` ->
+Flow: ``parse(text)`` -> ``ParsedStatement`` values, names as written; ``bind(statement, names)`` ->
 value of ``hiveacid.statements``. Read ``parse.py`` first.
 """
 
@@ -14,7 +14,7 @@ from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
 from hiveacid.sql.commands import parse_sort_items
 from hiveacid.sql.parameters import Arguments, with_arguments, without_literals
 from hiveacid.sql.parse import (
-    Statement,
+    ParsedStatement,
     parse,
     parse_columns,
     parse_one,
@@ -25,7 +25,7 @@ from hiveacid.sql.parse import (
 __all__ = [
     "Arguments",
     "Names",
-    "Statement",
+    "ParsedStatement",
     "bind",
     "bind_query",
     "bind_texts",

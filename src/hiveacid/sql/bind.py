@@ -25,7 +25,7 @@ from hiveacid.sql.needs import (
     exact_condition,
     lookup_of,
 )
-from hiveacid.sql.parse import ParsedExplain, ParsedLater, Statement, parse_expression
+from hiveacid.sql.parse import ParsedExplain, ParsedLater, ParsedStatement, parse_expression
 from hiveacid.sql.splice import Names, Splicer
 from hiveacid.statements.constraints import default_expression
 from hiveacid.statements.ddl.tables import CreateTable
@@ -47,16 +47,18 @@ from hiveacid.statements.values import (
     Update,
 )
 
-__all__ = ["Bound", "Names", "bind", "bind_texts"]
+__all__ = ["Names", "StatementValue", "bind", "bind_texts"]
 
-Bound = (
+StatementValue = (
     Query | Insert | Inserts | Update | Delete | Merge | Command | Explain | TransactionStatement
 )
 
 DEFAULT_PREFIX = "__hiveacid_"
 
 
-def bind(statement: Statement, names: Names, *, prefix: str = DEFAULT_PREFIX) -> Bound:
+def bind(
+    statement: ParsedStatement, names: Names, *, prefix: str = DEFAULT_PREFIX
+) -> StatementValue:
     """The value of a parsed statement; placeholders are ``prefix`` and a number.
 
     Raises:

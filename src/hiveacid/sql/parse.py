@@ -74,7 +74,7 @@ from hiveacid.statements.values import Command
 class ParsedExplain:
     """EXPLAIN [mode] statement."""
 
-    statement: Statement
+    statement: ParsedStatement
     mode: str
 
 
@@ -91,7 +91,7 @@ Body = ParsedDml | ParsedLater | ParsedExplain | Command | TransactionStatement
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ParsedStatement:
     """One statement: ``text`` without the semicolon, ``line`` (from 1) where it starts, what it
     says.
     """
@@ -163,7 +163,7 @@ _EXPLAIN_MODES = frozenset(
 _SETTING = re.compile(r"set\s+([^\s=]+)\s*=\s*(.*?)\s*", re.IGNORECASE | re.DOTALL)
 
 
-def parse(text: str) -> tuple[Statement, ...]:
+def parse(text: str) -> tuple[ParsedStatement, ...]:
     """All statements of a script; empty ones are left out, those with variables are read by
     ``resolved`` when it is their turn.
 
@@ -176,7 +176,7 @@ def parse(text: str) -> tuple[Statement, ...]:
 
 def parse_one(
     text: str, *, setting_of: SettingOf | None = None, args: Arguments | None = None
-) -> Statement:
+) -> ParsedStatement:
     """The one statement of ``text``, with its variables and parameters replaced.
 
     Raises:
@@ -193,7 +193,7 @@ def parse_one(
     return _statement(text, statements[0], wait=False)
 
 
-def resolved(statement: Statement, setting_of: SettingOf) -> Statement:
+def resolved(statement: ParsedStatement, setting_of: SettingOf) -> ParsedStatement:
     """A statement of a script with its variables replaced.
 
     Raises:
@@ -247,11 +247,11 @@ def parse_table_name(text: str) -> TableName:
     return whole(text, Cursor.table_name)
 
 
-def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Statement:
+def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> ParsedStatement:
     text = source[tokens[0].start : tokens[-2].end]
     line, column = position(source, tokens[0].start)
     if wait and "${" in text:
-        return Statement(text, line, ParsedLater("\n" * (line - 1) + " " * (column - 1)))
+        return ParsedStatement(text, line, ParsedLater("\n" * (line - 1) + " " * (column - 1)))
     unknown = next((token for token in tokens if token.key == "${"), None)
     if unknown is not None and tokens[0].key != "SET":  # SET may name what is set later
         name = source[unknown.start : source.find("}", unknown.start) + 1]
@@ -260,7 +260,7 @@ def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> Stateme
         refuse_parameters(source, start=tokens[0].start, end=tokens[-1].start)
     cursor = Cursor(source=source, tokens=tokens)
     try:
-        return Statement(text, line, _body(cursor, text, line))
+        return ParsedStatement(text, line, _body(cursor, text, line))
     except RecursionError as error:
         raise UnsupportedError("Queries or types are nested too deeply here") from error
 
@@ -304,4 +304,4 @@ def _explain(cursor: Cursor, line: int) -> ParsedExplain:
         raise cursor.unrecognized("explain statement")
     text = cursor.source[cursor.token.start : cursor.tokens[-2].end]
     inner = Cursor(source=cursor.source, tokens=cursor.tokens[cursor.at :])
-    return ParsedExplain(Statement(text, line, _body(inner, text, line)), " ".join(modes))
+    return ParsedExplain(ParsedStatement(text, line, _body(inner, text, line)), " ".join(modes))

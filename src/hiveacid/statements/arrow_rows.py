@@ -34,7 +34,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.statements.constraints import checks, column_default, not_null_columns
+from hiveacid.statements.constraints import check_conditions, column_default, not_null_columns
 from hiveacid.storage.arrow_types import arrow_type, conform, list_offsets
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
@@ -47,7 +47,7 @@ def what_needs_spark(table: Table, given: Collection[str]) -> str:
     """What only Spark evaluates where rows with the columns ``given`` are written: a CHECK, or the
     default of another column; '' for nothing.
     """
-    if checks(table):
+    if check_conditions(table):
         return "CHECK constraints"
     for column in table.all_columns:
         if column.name not in given and not _is_literal(column_default(table, column.name)):

@@ -73,10 +73,9 @@ def default_expression(table: Table, column: str) -> str:
     return single_quoted(column_default(table, column) or "null")
 
 
-def checks(table: Table) -> tuple[str, ...]:
+def check_conditions(table: Table) -> tuple[str, ...]:
     """The conditions that every row must meet (a NULL result meets it), for Spark."""
-    found = sorted(table.properties.items())
-    return tuple(single_quoted(text) for key, text in found if key.startswith(_CHECK))
+    return tuple(map(single_quoted, check_constraints(table).values()))
 
 
 def not_null_constraints(table: Table) -> dict[str, str]:

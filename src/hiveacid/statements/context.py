@@ -405,7 +405,7 @@ Locks = tuple[LockComponent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DdlPlan:
     """The plan of a statement: ``locks``, and what ``run`` does in a transaction that holds them.
 
     ``run`` may answer anything; of SQL a ``Listing`` is shown.
@@ -419,13 +419,13 @@ class Change:
     guards: Locks = ()
 
 
-Plan = Callable[[ExecutionContext, Any, Look], Change | None]
+DdlPlanner = Callable[[ExecutionContext, Any, Look], DdlPlan | None]
 """What a statement changes, given the definitions of a look or of a view; None where all is as it
 wants it (IF EXISTS, IF NOT EXISTS).
 """
 
 
-def define(context: ExecutionContext, bound: Bound, plan: Plan) -> Any:
+def define(context: ExecutionContext, bound: Bound, plan: DdlPlanner) -> Any:
     """Carries out what ``plan`` says under its locks; its answer, None where there was nothing to
     do.
 

@@ -9,7 +9,14 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.tables import AcidMode, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
-from hiveacid.statements.context import Bound, Change, ExecutionContext, define, fixed, use_write_id
+from hiveacid.statements.context import (
+    Bound,
+    DdlPlan,
+    ExecutionContext,
+    define,
+    fixed,
+    use_write_id,
+)
 from hiveacid.statements.ddl import tables, views
 from hiveacid.statements.ddl.tables import (
     CreateTable,
@@ -120,7 +127,7 @@ def _replace(
     define(context, Bound.to(look, fixed(RenameTable(name, old.name))), _take_name)
 
 
-def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) -> Change:
+def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) -> DdlPlan:
     """A table takes the name of another one, which is dropped by the same step."""
     new, old = look.definition(statement.name), look.definition(statement.new_name)
 
@@ -132,7 +139,7 @@ def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) ->
             delete_location(context.files, old.location, to_trash=to_trash)
 
     locks = footprint.rename_table(new.name, old.name) + footprint.drop_table(old.name)
-    return Change(tuple(dict.fromkeys(locks)), run)
+    return DdlPlan(tuple(dict.fromkeys(locks)), run)
 
 
 def _is_defined_so(old: Table, wanted: Table, statement: CreateTable) -> bool:

@@ -36,7 +36,7 @@ from hiveacid.spark.text import quoted
 from hiveacid.spark.types import spark_type
 from hiveacid.spark.write import collected, estimated_bytes, few_collected
 from hiveacid.statements.arrow_rows import literal_columns, typed_column, what_needs_spark
-from hiveacid.statements.constraints import checks, not_null_columns
+from hiveacid.statements.constraints import check_conditions, not_null_columns
 from hiveacid.statements.driver_merge import Gone, SourceRows, stored, with_row_ids
 from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.matching import newest_rows
@@ -85,7 +85,7 @@ def update_here(
 ) -> WriteResult | None:
     """The UPDATE's events, staged; None where it is for Spark."""
     table = plan.snapshot.table
-    if condition is None or literals is None or checks(table) or not_null_columns(table):
+    if condition is None or literals is None or check_conditions(table) or not_null_columns(table):
         return None
     if job.context.settings.assigns_ansi(handed_in=False):
         return None

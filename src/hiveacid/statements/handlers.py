@@ -5,7 +5,7 @@ which shows what would be done; nobody else decides by the kind of a statement. 
 
     ``_changes(plan)``          writes rows: run.change, the loop of DML
     ``dml.Query``               reads rows: select.open_query, a lazy DataFrame
-    ``_defines(plan)``          changes definitions: locked.define, committed at once
+    ``_defines(plan)``          changes definitions: context.define, committed at once
     ``_says(answer)``           neither: answered by the metastore or the session, without a lock
 """
 
@@ -34,7 +34,7 @@ from hiveacid.statements import (
 )
 from hiveacid.statements import values as dml
 from hiveacid.statements.checks import check_inserts
-from hiveacid.statements.context import Bound, ExecutionContext, Needs, Plan, define
+from hiveacid.statements.context import Bound, DdlPlanner, ExecutionContext, Needs, define
 from hiveacid.statements.ddl import (
     columns,
     databases,
@@ -191,7 +191,7 @@ _ROWS: Final[Mapping[type, Handler]] = {
 # -------------------------------------------------------------------- definitions
 
 
-def _defines(plan: Plan) -> Handler:
+def _defines(plan: DdlPlanner) -> Handler:
     def needs(context: ExecutionContext, value: Any, look: Look) -> Footprint:
         change = plan(context, value, look)
         return Footprint(definitions=() if change is None else change.locks)

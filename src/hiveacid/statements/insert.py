@@ -47,8 +47,12 @@ from hiveacid.statements.checks import (
     insert_width,
     refuse_repeated,
 )
-from hiveacid.statements.constraints import checks as constraints
-from hiveacid.statements.constraints import column_default, default_expression, not_null_columns
+from hiveacid.statements.constraints import (
+    check_conditions,
+    column_default,
+    default_expression,
+    not_null_columns,
+)
 from hiveacid.statements.driver_write import empty_for_overwrite, write_arrow
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
@@ -228,7 +232,7 @@ class InsertWork(Work):
         missing = [c for c in self.stored_columns if c.name not in given]
         if any(column_default(self.table, c.name) for c in missing):
             return None
-        if constraints(self.table) or not_null_columns(self.table):
+        if check_conditions(self.table) or not_null_columns(self.table):
             return None
         rows = [
             [row[given[c.name]] if c.name in given else None for c in self.stored_columns]
@@ -256,7 +260,7 @@ class InsertWork(Work):
             not_null=[
                 c.name for c in self.stored_columns if c.name in not_null_columns(self.table)
             ],
-            checks=constraints(self.table),
+            checks=check_conditions(self.table),
         )
         few = self._write_few(job, rows, target)
         return write_rows(spark, rows, target=target) if few is None else few

@@ -31,7 +31,7 @@ from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
 from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
-from hiveacid.statements.constraints import checks, not_null_columns
+from hiveacid.statements.constraints import check_conditions, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.driver_merge import merge_rows
 from hiveacid.statements.few_rows import source_here
@@ -198,7 +198,7 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) 
     return constrained(
         events,
         not_null=[c.name for c in table.columns if c.name in not_null_columns(table)],
-        checks=checks(table),
+        checks=check_conditions(table),
         rows=f"{ACTION} in ({UPDATE}, {INSERT})",
     )
 

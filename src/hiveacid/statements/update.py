@@ -18,7 +18,7 @@ from hiveacid.spark.conf import is_ansi
 from hiveacid.spark.text import ROW_ID_COLUMN, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
-from hiveacid.statements.constraints import checks, default_expression, not_null_columns
+from hiveacid.statements.constraints import check_conditions, default_expression, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.few_rows import delete_here, update_here
 from hiveacid.statements.job import Job, Work, with_views
@@ -127,7 +127,7 @@ class UpdateWork(Work):
         events = constrained(
             events,
             not_null=[c.name for c in table.columns if c.name in not_null_columns(table)],
-            checks=checks(table),
+            checks=check_conditions(table),
         )
         places = count_places(plan)
         return write_events(spark, events, target=target, places=places, local=local)

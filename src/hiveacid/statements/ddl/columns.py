@@ -48,7 +48,7 @@ from hiveacid.statements.constraints import (
     with_renamed_columns,
     without_constraint,
 )
-from hiveacid.statements.context import Change, ExecutionContext, table_to_alter, use_write_id
+from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
 from hiveacid.statements.ddl.definitions import altered, check_columns, checked, without
 from hiveacid.statements.values import Command
 from hiveacid.storage.filesystem import FileSystem
@@ -100,7 +100,7 @@ class ChangeColumn(Command):
     constraints: Constraints | None = None
 
 
-def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) -> Change:
+def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) -> DdlPlan:
     """ALTER TABLE ADD | REPLACE COLUMNS.
 
     Raises:
@@ -130,7 +130,7 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
     return _change(context, table_to_alter(look, statement.name), added)
 
 
-def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look) -> Change:
+def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look) -> DdlPlan:
     """ALTER TABLE CHANGE COLUMN, with the constraints that it adds.
 
     Raises:
@@ -147,7 +147,7 @@ def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look
     return _change(context, table_to_alter(look, statement.name), changed)
 
 
-def add_constraints(context: ExecutionContext, statement: AddConstraints, look: Look) -> Change:
+def add_constraints(context: ExecutionContext, statement: AddConstraints, look: Look) -> DdlPlan:
     """ALTER TABLE ADD CONSTRAINT.
 
     Raises:
@@ -160,7 +160,7 @@ def add_constraints(context: ExecutionContext, statement: AddConstraints, look: 
     )
 
 
-def drop_constraint(context: ExecutionContext, statement: DropConstraint, look: Look) -> Change:
+def drop_constraint(context: ExecutionContext, statement: DropConstraint, look: Look) -> DdlPlan:
     """ALTER TABLE DROP CONSTRAINT.
 
     Raises:
@@ -181,7 +181,7 @@ def _change(
     change: Callable[[Table], Table],
     *,
     write_id: bool = True,
-) -> Change:
+) -> DdlPlan:
     """The table becomes what ``change`` makes of it, which is refused before it is locked, too."""
     change(table)
 
@@ -199,7 +199,7 @@ def _change(
             return after
         return replace(after, properties={**after.properties, HASHED_OTHERWISE: "true"})
 
-    return Change(footprint.alter_table(table.name), run)
+    return DdlPlan(footprint.alter_table(table.name), run)
 
 
 def _bucketing(table: Table) -> list[tuple[int, HiveType]]:
@@ -328,7 +328,7 @@ _FIRST: Final = WriteId(1)
 _DELTA: Final = format_delta(DeltaName(_FIRST, _FIRST, StatementId(0)))
 
 
-def set_properties(context: ExecutionContext, statement: SetTableProperties, look: Look) -> Change:
+def set_properties(context: ExecutionContext, statement: SetTableProperties, look: Look) -> DdlPlan:
     """ALTER TABLE SET TBLPROPERTIES.
 
     Raises:
@@ -357,12 +357,12 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties, loo
         )
 
     locks = footprint.use_table if mode is table.acid_mode else footprint.alter_table
-    return Change(locks(table.name), run)
+    return DdlPlan(locks(table.name), run)
 
 
 def unset_properties(
     context: ExecutionContext, statement: UnsetTableProperties, look: Look
-) -> Change:
+) -> DdlPlan:
     """ALTER TABLE UNSET TBLPROPERTIES.
 
     Raises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
-from hiveacid.statements.context import Change, ExecutionContext
+from hiveacid.statements.context import DdlPlan, ExecutionContext
 from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
 from hiveacid.statements.values import Command
 from hiveacid.txn import footprint
@@ -45,7 +45,9 @@ class DropDatabase(Command):
     cascade: bool = False
 
 
-def create_database(context: ExecutionContext, statement: CreateDatabase, _: Look) -> Change | None:
+def create_database(
+    context: ExecutionContext, statement: CreateDatabase, _: Look
+) -> DdlPlan | None:
     """CREATE DATABASE."""
     # the look knows databases that are there
     if statement.name.lower() in context.client.metastore.list_databases():
@@ -63,12 +65,12 @@ def create_database(context: ExecutionContext, statement: CreateDatabase, _: Loo
         fs, path = context.files.at(location)
         fs.create_directory(path)
 
-    return Change((), run, guards=footprint.drop_database(statement.name))
+    return DdlPlan((), run, guards=footprint.drop_database(statement.name))
 
 
 def set_database_properties(
     context: ExecutionContext, statement: SetDatabaseProperties, look: Look
-) -> Change:
+) -> DdlPlan:
     """ALTER DATABASE SET DBPROPERTIES: the other properties stay.
 
     Raises:
@@ -76,7 +78,7 @@ def set_database_properties(
     """
     name = look.database(statement.name).name
 
-    return Change(
+    return DdlPlan(
         (),
         lambda _: context.client.metastore.alter_database(
             name, lambda now: replace(now, properties={**now.properties, **statement.properties})
@@ -85,7 +87,7 @@ def set_database_properties(
     )
 
 
-def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look) -> Change | None:
+def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look) -> DdlPlan | None:
     """DROP DATABASE [CASCADE]: the catalog forgets it with its tables, then the files go."""
     name, metastore = statement.name.lower(), context.client.metastore
     if name == "default":
@@ -107,4 +109,4 @@ def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look
         if database.location.rstrip("/") != context.client.warehouse:
             delete_location(context.files, database.location)
 
-    return Change(footprint.drop_database(name), run)
+    return DdlPlan(footprint.drop_database(name), run)

@@ -17,7 +17,7 @@ from hiveacid.layout.directories import partition_name
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName, TxnId
 from hiveacid.statements.attach import admit
-from hiveacid.statements.context import Change, ExecutionContext, table_to_alter, use_write_id
+from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
 from hiveacid.statements.locations import (
     check_free,
     delete_location,
@@ -87,7 +87,7 @@ class RenamePartition(Command):
     new_spec: PartitionText
 
 
-def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Look) -> Change:
+def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Look) -> DdlPlan:
     """ALTER TABLE ADD PARTITION: all of them, or none.
 
     Raises:
@@ -115,7 +115,7 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
             fs, path = context.files.at(partition.location)
             fs.create_directory(path)
 
-    return Change(footprint.use_table(table.name), run)
+    return DdlPlan(footprint.use_table(table.name), run)
 
 
 def _new(
@@ -129,7 +129,7 @@ def _new(
     return Partition(texts, location, known)
 
 
-def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: Look) -> Change:
+def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: Look) -> DdlPlan:
     """ALTER TABLE DROP PARTITION; Hive does not mind where none meets the conditions.
 
     Raises:
@@ -164,7 +164,7 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
 
     to_trash = goes_to_trash(table, purge=statement.purge)
     names = [partition_name(table.partition_keys, one.values) for one in doomed]
-    return Change(footprint.drop_partitions(table.name, names), run)
+    return DdlPlan(footprint.drop_partitions(table.name, names), run)
 
 
 def _drop_hidden(
@@ -197,7 +197,7 @@ def _drop_hidden(
     metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
 
 
-def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> Change:
+def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> DdlPlan:
     """ALTER TABLE PARTITION RENAME TO PARTITION: what lies at the default place moves.
 
     Raises:
@@ -233,7 +233,7 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
         if location != old.location:
             metastore.alter_table(table.name, without_note)
 
-    return Change(footprint.alter_table(table.name), run)
+    return DdlPlan(footprint.alter_table(table.name), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class RepairTable(Command):
     drop: bool = False
 
 
-def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> Change:
+def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> DdlPlan:
     """MSCK [REPAIR] TABLE; its answer says what differed, as Hive's does.
 
     Raises:
@@ -257,7 +257,7 @@ def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> Cha
     if table.kind is TableKind.VIEW:
         raise InvalidInputError("MSCK is not supported for views", view=str(table.name))
     locks = footprint.alter_table if statement.repair and statement.drop else footprint.use_table
-    return Change(
+    return DdlPlan(
         locks(table.name),
         lambda transaction: _repaired(context, statement, table, transaction),
     )

@@ -50,7 +50,7 @@ from hiveacid.statements.constraints import (
 )
 from hiveacid.statements.context import (
     Bound,
-    Change,
+    DdlPlan,
     ExecutionContext,
     define,
     fixed,
@@ -190,7 +190,7 @@ def create_table(
     look: Look,
     *,
     attached: Attached | None = None,
-) -> Change | None:
+) -> DdlPlan | None:
     """CREATE TABLE; ``attached`` is what lies at LOCATION.
 
     Raises:
@@ -226,7 +226,7 @@ def create_table(
         return made
 
     locks = footprint.create_table(table.name.database)
-    return Change(locks, run, guards=footprint.alter_table(table.name))
+    return DdlPlan(locks, run, guards=footprint.alter_table(table.name))
 
 
 def _check_empty(table: Table, files: Files) -> None:
@@ -373,7 +373,7 @@ def _defaults(settings: Settings, properties: Mapping[str, str]) -> dict[str, st
     return {"transactional": "true", "transactional_properties": "insert_only"}
 
 
-def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> Change | None:
+def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> DdlPlan | None:
     """DROP TABLE; Hive does not mind one that does not exist (real-hive.md 9)."""
     table = look.table(statement.name)
     if table is None:
@@ -387,10 +387,10 @@ def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> C
             to_trash = goes_to_trash(table, purge=statement.purge)
             delete_location(context.files, table.location, to_trash=to_trash)
 
-    return Change(footprint.drop_table(table.name), run)
+    return DdlPlan(footprint.drop_table(table.name), run)
 
 
-def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) -> Change:
+def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) -> DdlPlan:
     """ALTER TABLE RENAME TO: what lies at the default place of the old name moves to the new one's.
 
     Raises:
@@ -429,10 +429,10 @@ def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) 
         transaction.pending.renamed[table.name] = new_name
 
     locks = footprint.rename_table(table.name, new_name)
-    return Change(locks, run, guards=footprint.alter_table(new_name))
+    return DdlPlan(locks, run, guards=footprint.alter_table(new_name))
 
 
-def set_location(context: ExecutionContext, statement: SetLocation, look: Look) -> Change:
+def set_location(context: ExecutionContext, statement: SetLocation, look: Look) -> DdlPlan:
     """ALTER TABLE SET LOCATION: the files of the new place are the table's, or the partition's;
     nothing is moved, and the partitions of a table stay where they are.
 
@@ -470,4 +470,4 @@ def set_location(context: ExecutionContext, statement: SetLocation, look: Look) 
             claim=partitions_claim(table, look.partitions(table), [moved]),
         )
 
-    return Change(footprint.alter_table(table.name), run)
+    return DdlPlan(footprint.alter_table(table.name), run)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.spark.text import quoted
-from hiveacid.statements.context import Change, ExecutionContext
+from hiveacid.statements.context import DdlPlan, ExecutionContext
 from hiveacid.statements.ddl.definitions import check_columns
 from hiveacid.statements.values import Command, Query
 from hiveacid.txn import footprint
@@ -62,7 +62,7 @@ class AlterView(Command):
     new_name: TableName | None = None
 
 
-def create_view(context: ExecutionContext, statement: CreateView, look: Look) -> Change | None:
+def create_view(context: ExecutionContext, statement: CreateView, look: Look) -> DdlPlan | None:
     """CREATE VIEW, or ALTER VIEW AS.
 
     Raises:
@@ -80,7 +80,7 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
         view = _definition(context, statement, None)
 
         locks = footprint.create_table(name.database)
-        return Change(
+        return DdlPlan(
             locks, lambda _: metastore.create_table(view), guards=footprint.alter_table(name)
         )
     if not statement.alter:
@@ -90,7 +90,7 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
             raise AlreadyExistsError(f"Table already exists: {name}", code=10073, view=str(name))
     _require_view(old)
 
-    return Change(
+    return DdlPlan(
         footprint.alter_table(name),
         lambda _: metastore.alter_table(name, lambda now: _definition(context, statement, now)),
     )
@@ -147,7 +147,7 @@ def _renaming(statement: CreateView, named: Sequence[Column]) -> str:
     return f"SELECT {pairs} FROM ({statement.expanded}) {quoted(statement.name.table)}"
 
 
-def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> Change:
+def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> DdlPlan:
     """ALTER VIEW SET | UNSET TBLPROPERTIES | RENAME TO.
 
     Raises:
@@ -159,7 +159,7 @@ def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> C
     view = look.definition(statement.name)
     _require_view(view)
     if new_name is not None:
-        return Change(
+        return DdlPlan(
             footprint.rename_table(view.name, new_name),
             lambda _: metastore.alter_table(view.name, lambda now: replace(now, name=new_name)),
             guards=footprint.alter_table(new_name),
@@ -170,12 +170,12 @@ def alter_view(context: ExecutionContext, statement: AlterView, look: Look) -> C
         kept = {key: text for key, text in properties.items() if key not in statement.unset}
         return replace(now, properties=kept)
 
-    return Change(
+    return DdlPlan(
         footprint.use_table(view.name), lambda _: metastore.alter_table(view.name, altered)
     )
 
 
-def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> Change | None:
+def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> DdlPlan | None:
     """DROP VIEW; Hive does not mind one that does not exist.
 
     Raises:
@@ -187,7 +187,7 @@ def drop_view(context: ExecutionContext, statement: DropView, look: Look) -> Cha
     if view.kind is not TableKind.VIEW:
         raise InvalidInputError("Cannot drop a base table with DROP VIEW", table=str(view.name))
 
-    return Change(
+    return DdlPlan(
         footprint.drop_table(view.name), lambda _: context.client.metastore.drop_table(view.name)
     )
 
