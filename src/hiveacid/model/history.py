@@ -8,7 +8,7 @@ commits of the metastore, and seen by a list of valid write ids like any other s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timezone
 from enum import Enum
@@ -99,13 +99,18 @@ class UnrecordedCommit:
 @dataclass(frozen=True, slots=True)
 class AsOf:
     """Which version is asked for: by write id, time (epoch ms), name of a tag, or place among the
-    commits; one of them.
+    commits; one of them. ``time_of`` gives the time, of that of a statement.
     """
 
     write_id: int | None = None
     time_ms: int | None = None
     tag: str | None = None
     sequence: int | None = None
+    time_of: Callable[[int], int] | None = None
+
+    def at(self, now_ms: int) -> AsOf:
+        """The same, as of a statement's time."""
+        return self if self.time_of is None else AsOf(time_ms=self.time_of(now_ms))
 
 
 def as_of(write_id: object, moment: object, tag: object) -> AsOf | None:
@@ -214,15 +219,18 @@ def state_after(
 ) -> ValidWriteIdList:
     """What was valid when ``highest`` was the highest committed write id.
 
-    ``now`` names all exceptions of today up to ``highest``; ``later`` are write ids that committed
-    since then.
+    ``now`` names all exceptions of today; ``later`` are write ids that committed since then. Of
+    what follows, aborted write ids belong to it: a compaction may have put its number there.
     """
+    end = highest
+    while now.is_aborted(end + 1):
+        end += 1
     since = {one for one in later if one <= highest}
     return ValidWriteIdList.of(
         now.table,
-        hwm=highest,
+        hwm=end,
         open=sorted(since.union(one for one in now.open if one <= highest)),
-        aborted=(one for one in now.aborted if one <= highest),
+        aborted=(one for one in now.aborted if one <= end),
     )
 
 
@@ -265,7 +273,7 @@ class Pin:
 
     def shows(self, valid: ValidWriteIdList) -> bool:
         """Whether what it keeps is what a reader of this list needs."""
-        return (self.valid.hwm, self.valid.exceptions) == (valid.hwm, valid.exceptions)
+        return self.valid.covers(valid) and valid.covers(self.valid)
 
     def __str__(self) -> str:
         return f"{self.kind.value} {self.name}"

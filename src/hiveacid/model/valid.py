@@ -235,7 +235,10 @@ class ValidWriteIdList:
     def covers(self, other: ValidWriteIdList) -> bool:
         """Whether all that ``other`` sees is seen here."""
         within = self.exceptions[: bisect_right(self.exceptions, other.hwm)]
-        return other.hwm <= self.hwm and set(within) <= set(other.exceptions)
+        if not set(within) <= set(other.exceptions):
+            return False
+        above = range(self.hwm + 1, other.hwm + 1)
+        return not above or _count_between(other.exceptions, above[0], above[-1]) == len(above)
 
     def range_validity(self, first: int, last: int) -> RangeValidity:
         """How many of ``first..last`` (both inclusive) are valid, by the rules of ``kind``."""

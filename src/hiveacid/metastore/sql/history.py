@@ -29,7 +29,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Part, Unit
-from hiveacid.metastore.sql.housekeeping import FORGOTTEN, FORGOTTEN_UP_TO
+from hiveacid.metastore.sql.housekeeping import ABORTED_OF, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
 from hiveacid.metastore.sql.partition_changes import ask_partitions_since, came_since, tick
 from hiveacid.metastore.sql.schema import COMPLETED_TXN_COMPONENTS, TXN_TO_WRITE_ID, TXNS
@@ -143,7 +143,7 @@ _BEFORE_WRITE_ID: Final = select(func.max(_C.HC_SEQ)).where(
 )
 _FIRST: Final = select(_C.HC_TIME, _C.HC_WRITEID).where(_OF_TABLE).order_by(_C.HC_SEQ).limit(1)
 _FLOORS: Final = select(_F.HF_PARTITION, _F.HF_FIRST, _F.HF_BASE).where(
-    _F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION != FORGOTTEN
+    _F.HF_TBL_ID == bindparam("id"), ~_F.HF_PARTITION.like("/%")
 )
 _FLOOR: Final = (
     select(_F.HF_FIRST, _F.HF_BASE)
@@ -236,7 +236,7 @@ class SqlHistory(Part, Past):
         where = {"db": table.database, "table": table.table}
         with self._db.read() as unit:
             number = table_ids(unit, table).table
-            (now,) = read_valid_write_ids(unit, (table,), whole=True)
+            now = _valid_now(unit, table, number)
             gone = unit.ask(FORGOTTEN_UP_TO, id=number)
             asked = [unit.ask(one, id=number, **where) for one in (_UNRECORDED, _UNRECORDED_WRITES)]
             forgotten = gone.scalar() or 0
@@ -287,7 +287,7 @@ class SqlHistory(Part, Past):
                 asked = unit.ask(_LAST_UP_TO_TIME, id=number, time=time_ms)
             else:
                 asked = unit.ask(_LAST_UP_TO, id=number, sequence=sequence)
-            (now,) = read_valid_write_ids(unit, (table,), whole=True)
+            now = _valid_now(unit, table, number)
             row = next(iter(asked.rows()), None)
             place = max(0 if row is None else row[1], sequence or 0)
             later = ask_partitions_since(unit, number, place, time_ms)
@@ -306,7 +306,7 @@ class SqlHistory(Part, Past):
 
     def _latest(self, unit: Unit, table: TableName) -> Version:
         number = table_ids(unit, table).table
-        (now,) = read_valid_write_ids(unit, (table,), whole=True)
+        now = _valid_now(unit, table, number)
         row = unit.row(_LAST_UP_TO, id=number, sequence=LONG_MAX)
         if row is not None:
             return replace(self._version(unit, table, number, now, row, None), valid=now)
@@ -383,6 +383,14 @@ class SqlHistory(Part, Past):
         columns, dropped = _columns_at(unit, number, before), _dropped_since(unit, number, before)
         valid = state_after(now, highest=write_id)
         return Version(WriteId(write_id), valid, None, None, columns, dropped)
+
+
+def _valid_now(unit: Unit, table: TableName, number: int) -> ValidWriteIdList:
+    """Which write ids are committed, as far as it is known of each what became of it."""
+    asked = unit.ask(ABORTED_OF, id=number)
+    (now,) = read_valid_write_ids(unit, (table,), whole=True)
+    gone = [write_id for (write_id,) in asked.rows()]
+    return replace(now, aborted=(*now.aborted, *gone)) if gone else now
 
 
 def _dropped_since(unit: Unit, table: int, sequence: int) -> tuple[str, ...]:

@@ -7,11 +7,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    String,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.sql import Delete, Select
 
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.metastore.sql.catalog_schema import (
+    DBS,
     HIVEACID_COMMITS,
     HIVEACID_DEFINITIONS,
     HIVEACID_DROPPED_PARTITIONS,
@@ -24,6 +38,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
 from hiveacid.metastore.sql.decided import note_decided
 from hiveacid.metastore.sql.engine import Database, Part, Unit, one_of
+from hiveacid.metastore.sql.objects import CATALOG
 from hiveacid.metastore.sql.schema import (
     AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
@@ -122,6 +137,28 @@ _CLEAN_TXNS: Final = delete(TXNS).where(
     one_of(_T.TXN_STATE, [TxnState.ABORTED.value, TxnState.COMMITTED.value]),
     ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
 )
+FORGOTTEN: Final = "/history"
+"""Stands for the name of a partition, which has no slash in front, in the floors."""
+_F = HIVEACID_FLOORS.c
+_ABORTED_NAME: Final = literal("/aborted/") + cast(_W.T2W_WRITEID, String)
+_NOTE_ABORTED: Final = insert(HIVEACID_FLOORS).from_select(
+    [column.name for column in _F],
+    select(TBLS.c.TBL_ID, _ABORTED_NAME, _W.T2W_WRITEID, _W.T2W_WRITEID)
+    .join_from(TXN_TO_WRITE_ID, TXNS, _T.TXN_ID == _W.T2W_TXNID)
+    .join(DBS, and_(DBS.c.NAME == _W.T2W_DATABASE, DBS.c.CTLG_NAME == CATALOG))
+    .join(TBLS, and_(TBLS.c.DB_ID == DBS.c.DB_ID, TBLS.c.TBL_NAME == _W.T2W_TABLE))
+    .where(
+        _T.TXN_STATE == TxnState.ABORTED.value,
+        _T.TXN_ID < bindparam("boundary"),
+        ~exists().where(TXN_COMPONENTS.c.TC_TXNID == _T.TXN_ID),
+        ~exists().where(_F.HF_TBL_ID == TBLS.c.TBL_ID, _F.HF_PARTITION == _ABORTED_NAME),
+    ),
+)
+"""Before nobody else knows of them any more: what no record tells of may be a commit of Hive's."""
+ABORTED_OF: Final = select(_F.HF_BASE).where(
+    _F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION.like("/aborted/%")
+)
+"""The write ids of a table that were aborted, of those that nobody else remembers."""
 _NEWER = COMPLETED_TXN_COMPONENTS.alias("newer")
 
 
@@ -206,6 +243,7 @@ class SqlHousekeeping(Part, OwnDatabase):
             _, boundary, _ = watermarks(unit)
         with self._db.write() as unit:
             note_decided(unit, boundary)
+            unit.ask(_NOTE_ABORTED, boundary=boundary)
         self._delete_in_batches(_FIRST_TXN, _CLEAN_TXNS, end=boundary, where={})
 
     def dedupe_completed_components(self) -> None:
@@ -279,10 +317,7 @@ def _or_max(found: int | None) -> int:
 # gone stands among the floors: a version below is an error then, never a guess.
 
 
-FORGOTTEN: Final = "/history"
-"""Stands for the name of a partition, which has no slash in front, in the floors."""
 _H = HIVEACID_COMMITS.c
-_F = HIVEACID_FLOORS.c
 _P = HIVEACID_PINS.c
 _OF_TABLE: Final = _H.HC_TBL_ID == bindparam("id")
 _OLD: Final = select(_H.HC_TBL_ID).where(_H.HC_TIME < bindparam("before")).distinct()
@@ -321,6 +356,11 @@ _FORGET: Final = tuple(
 _OF_FLOOR: Final = (_F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION == FORGOTTEN)
 FORGOTTEN_UP_TO: Final = select(_F.HF_BASE).where(*_OF_FLOOR)
 _DROP_FLOOR: Final = delete(HIVEACID_FLOORS).where(*_OF_FLOOR)
+_DROP_ABORTED: Final = delete(HIVEACID_FLOORS).where(
+    _F.HF_TBL_ID == bindparam("id"),
+    _F.HF_PARTITION.like("/aborted/%"),
+    _F.HF_BASE <= bindparam("highest"),
+)
 _NEW_FLOOR: Final = insert(HIVEACID_FLOORS).values(
     HF_TBL_ID=bindparam("id"), HF_PARTITION=FORGOTTEN, HF_FIRST=0, HF_BASE=bindparam("highest")
 )
@@ -361,6 +401,7 @@ def _forget(unit: Unit, table: int, *, before: int) -> None:
     for statement in _FORGET:
         unit.ask(statement, id=table, end=end)
     unit.ask(_DROP_FLOOR, id=table)
+    unit.ask(_DROP_ABORTED, id=table, highest=highest)
     unit.ask(_NEW_FLOOR, id=table, highest=highest)
 
 
