@@ -248,7 +248,8 @@ class PastMethods:
 
     def restored(self: OpenSession, statement: RestoreTable) -> InsertResult:
         """Carries out RESTORE TABLE."""
-        return restore(self, self.look().definition(statement.name), statement.wanted)
+        look = self.look()
+        return restore(self, look.definition(statement.name), statement.wanted.at(look.now_ms))
 
     def undo(
         self: OpenSession, txn: int, *, key: str | Sequence[str] | None = None

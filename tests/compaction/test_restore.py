@@ -98,3 +98,14 @@ def test_a_writer_that_read_before_a_restore_conflicts(made: World) -> None:
         writer.table("t").delete_arrow("id = 1")
         writer.sql("commit")
     assert _rows(made) == {1: "a"}
+
+
+def test_a_time_may_be_told_from_the_time_of_the_statement(made: World) -> None:
+    made.make()
+    made.insert(1)
+    made.clock.advance_ms(7_200_000)
+    made.insert(2)
+    made.acid.sql("create tag early on t as of timestamp current_timestamp() - interval 1 hour")
+    assert _rows(made, as_of_tag="early") == {1: "new"}
+    made.acid.sql("restore table t to timestamp as of now() - interval '90' minutes")
+    assert _rows(made) == {1: "new"}

@@ -52,6 +52,29 @@ def test_a_query_names_versions(acid: Any, emp: Any, rows: Any) -> None:
     assert rows("select id, name from emp") == [(11, "Ann"), (2, "Jo")]
 
 
+def test_a_time_is_told_from_the_time_of_the_statement(acid: Any, emp: Any, rows: Any) -> None:
+    for clause in (
+        "timestamp as of current_timestamp() + interval 1 hour",
+        "for system_time as of (current_timestamp - interval '1' second + interval 1 day)",
+        "timestamp as of date_add(current_date(), 2)",
+    ):
+        assert rows(f"select id, name from emp {clause}") == LAST, clause
+        assert rows(f"select e.id, f.name from emp {clause} e join emp {clause} as f on e.id = f.id"
+                    " where e.id > 0") == LAST  # fmt: skip
+    acid.sql("create view later as select * from emp timestamp as of now() + interval 1 minute")
+    assert rows("select id, name from later") == LAST
+    assert (
+        rows("with c as (select * from emp timestamp as of now()) select id, name from c") == LAST
+    )
+    with pytest.raises(NotFoundError, match="was made later than that"):
+        acid.sql("select * from emp timestamp as of date_sub(current_date(), 1)")
+    acid.sql(
+        "merge into emp t using (select * from emp version as of 1) s on t.id = s.id"
+        " when not matched then insert values (s.id, s.name, s.p)"
+    )
+    assert rows("select id, name from emp timestamp as of now()") == SECOND
+
+
 def test_a_view_may_be_of_then_or_read_as_of_then(acid: Any, emp: Any, rows: Any) -> None:
     acid.sql("create view old as select * from emp version as of 1")
     acid.sql("create view now as select id, name from emp where p = 2")

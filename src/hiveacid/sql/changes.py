@@ -15,10 +15,11 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
+from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind
 from hiveacid.model.tables import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of
 from hiveacid.sql.forms import after, form, whole
+from hiveacid.sql.moments import moment
 from hiveacid.statements.history import CreateTag, DropPin, ShowPins, UndoTransaction
 
 _UNITS_MS: Final = {"MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -50,7 +51,7 @@ def _version(cursor: Cursor) -> AsOf:
         return AsOf(write_id=cursor.integer("version"))
     if not cursor.accept_any("TIMESTAMP", "SYSTEM_TIME"):
         raise cursor.unrecognized("create tag: AS OF VERSION n, or AS OF TIMESTAMP '...'")
-    return AsOf(time_ms=moment_ms(cursor.string()))
+    return moment(cursor)
 
 
 def retained_ms(cursor: Cursor) -> int | None:

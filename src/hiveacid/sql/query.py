@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.history import AsOf, ChangeRange, moment_ms
+from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
@@ -25,6 +25,7 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
+from hiveacid.sql.moments import moment
 from hiveacid.statements.history import RestoreTable
 
 _TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
@@ -365,13 +366,7 @@ class QueryParser(ExpressionParser):
                 return AsOf(write_id=cursor.integer("version"))
             text = cursor.string()
             return AsOf(write_id=int(text)) if text.isdecimal() else AsOf(tag=text.lower())
-        cursor.accept_any("TIMESTAMP", "DATE")
-        if cursor.token.kind is not TokenKind.STRING:
-            raise UnsupportedError(
-                f"{travel} AS OF takes a literal, such as '2026-11-22 18:30:00'",
-                note="It is UTC where it names no zone.",
-            )
-        return AsOf(time_ms=moment_ms(cursor.string()))
+        return moment(cursor)
 
     def _alias(self) -> tuple[str, bool]:
         """[[AS] alias [(columns)]] -> the alias and whether there is one."""

@@ -44,6 +44,10 @@ class Names(Protocol):
     def moment(self) -> AsOf | None:
         """What tables are seen as of where the text does not say; None as of now."""
 
+    @property
+    def now_ms(self) -> int:
+        """The statement's time."""
+
     def version(self, table: Table, wanted: AsOf) -> Version:
         """The version of a table of ours that is asked for."""
 
@@ -184,8 +188,11 @@ class Splicer:
         table = self.resolve(relation.parts)
         if table is None or table.kind is TableKind.VIEW:
             return table
-        wanted = relation.as_of or self._names.moment
+        wanted = self._as_of(relation) or self._names.moment
         return table if wanted is None else as_it_was(table, self._names.version(table, wanted))
+
+    def _as_of(self, relation: Relation) -> AsOf | None:
+        return None if relation.as_of is None else relation.as_of.at(self._names.now_ms)
 
     def _relation_edits(
         self,
@@ -213,7 +220,7 @@ class Splicer:
                     virtual=virtual.get(id(relation), frozenset()),
                     predicate=conditions.of(scope, relation, table),
                     columns=columns_of_statement(source, table),
-                    as_of=relation.as_of,
+                    as_of=self._as_of(relation),
                 )
             edits.append(Edit(relation.start, relation.travel_end or relation.end, name))
             at = relation.alias_at
@@ -228,6 +235,7 @@ class _InDatabase:
     def __init__(self, names: Names, database: str, moment: AsOf | None) -> None:
         self.current_database = database
         self.moment = moment or names.moment
+        self.now_ms = names.now_ms
         self.table = names.table
         self.version = names.version
         self.is_temporary_view = names.is_temporary_view

@@ -152,6 +152,7 @@ class ExecutionContext:
             database=self.database,
             is_temporary=partial(_is_temporary_view, self.spark),
             pending=lambda: None if self.unit is None else self.unit.pending,
+            now_ms=self.client.clock.now_ms(),
         )
 
 

@@ -195,7 +195,8 @@ def create(client: Client, look: Look, value: CreateTag) -> Pin | None:
     """
     table = look.definition(value.name)
     try:
-        (made,) = make_tags(client, value.tag, (table,), value.wanted, value.keep_ms)
+        wanted = None if value.wanted is None else value.wanted.at(look.now_ms)
+        (made,) = make_tags(client, value.tag, (table,), wanted, value.keep_ms)
     except AlreadyExistsError:
         if not value.if_not_exists:
             raise

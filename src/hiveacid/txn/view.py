@@ -34,15 +34,17 @@ class Look:
         database: str,
         is_temporary: Callable[[str], bool] = lambda _: False,
         pending: Callable[[], Pending | None] = lambda: None,
+        now_ms: int = 0,
     ) -> None:
         """``is_temporary`` tells Spark's temporary views; ``pending`` has the partitions and
-        columns that the statement's transaction is to make.
+        columns that the statement's transaction is to make; ``now_ms`` is the statement's time.
         """
         self._catalog = catalog
         self._database = database
         self._is_temporary = is_temporary
         self._temporary: dict[str, bool] = {}
         self._pending = pending
+        self.now_ms = now_ms
         self._databases: dict[str, Database] = {}
         self._tables: dict[TableName, Table | None] = {}
         self._partitions: dict[TableName, Sequence[Partition]] = {}
@@ -149,7 +151,7 @@ class Look:
             pending=pending,
             names=self.names,
         )
-        view.moment = self.moment
+        view.moment, view.now_ms = self.moment, self.now_ms
         return view
 
     def changed_since(self, earlier: Look) -> frozenset[TableName]:

@@ -29,6 +29,7 @@ class SmallCatalog:
 
     current_database = "default"
     moment = None
+    now_ms = 0
 
     def __init__(self) -> None:
         defaults = constraint_properties(Constraints(defaults={"v": "'none'"}))

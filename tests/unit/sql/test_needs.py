@@ -34,6 +34,7 @@ ID_IS_1 = Compare("id", Op.EQ, 1)
 class Names:
     current_database = "default"
     moment = None
+    now_ms = 0
 
     def table(self, name: TableName) -> Table | None:
         return {"t": T, "s": S}.get(name.table)

@@ -254,7 +254,7 @@ def test_a_table_as_it_was_is_another_table(words: str) -> None:
     [
         ("select * from t version as of 1.5", SqlSyntaxError, "version"),
         ("select * from t timestamp as of 'never'", InvalidInputError, "'never' is no time"),
-        ("select * from t timestamp as of 7", UnsupportedError, "takes a literal"),
+        ("select * from t timestamp as of 7", UnsupportedError, "takes a time, not 7"),
         ("select * from w version as of 7", InvalidInputError, "is a view"),
     ],
 )
