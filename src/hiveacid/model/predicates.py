@@ -10,11 +10,13 @@ what is known of the columns there. NULL meets no comparison, as in SQL.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
+from functools import lru_cache
 from typing import TypeVar
 
 from hiveacid.model.types import (
@@ -194,8 +196,26 @@ def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> bool:
     if not known.may_have_value:
         return False
     if isinstance(predicate, In):
-        return any(_may_compare(Op.EQ, known, value) for value in predicate.values)
+        return _may_be_among(known, predicate.values)
     return _may_compare(predicate.op, known, predicate.value)
+
+
+def _may_be_among(known: ColumnRange, values: frozenset[Constant]) -> bool:
+    """Whether one of the values lies in the range; there may be many of them, and many ranges."""
+    low, high = known.minimum, known.maximum
+    try:
+        ordered = _ordered(values)
+        at = 0 if low is None else bisect_left(ordered, low)
+        return at < len(ordered) and (high is None or not ordered[at] > high)  # type: ignore[operator]
+    except TypeError:  # values of classes that do not compare
+        return any(_may_compare(Op.EQ, known, value) for value in values)
+
+
+@lru_cache(maxsize=8)
+def _ordered(values: frozenset[Constant]) -> tuple[Constant, ...]:
+    if any(value != value for value in values):
+        raise TypeError("NaN is in no order")
+    return tuple(sorted(values))
 
 
 def _may_compare(op: Op, known: ColumnRange, value: Constant) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import TypeVar
 
 from hiveacid.errors import SqlSyntaxError
@@ -84,8 +85,9 @@ def syntax_error(source: str, offset: int, what: str) -> SqlSyntaxError:
     return SqlSyntaxError(f"line {line}:{column - 1} {what}", line=line, column=column)
 
 
+@lru_cache(maxsize=4)
 def tokenize(source: str) -> tuple[Token, ...]:
-    """Tokens of ``source``, ending with one of kind END.
+    """Tokens of ``source``, ending with one of kind END. A statement asks several times.
 
     Raises:
         SqlSyntaxError: a character that starts no token, or a quote or comment without its end.
