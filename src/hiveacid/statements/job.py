@@ -1,4 +1,6 @@
-"""What a statement does with its view: a ``Reader`` reads its tables, a ``Job`` writes to one."""
+"""How a statement is carried out under its locks: a ``Work`` says how it writes, a ``Job`` is one
+attempt to, a ``Reader`` reads the tables that it names.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Version
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from hiveacid.spark.read import Given
 
+_Given = TypeVar("_Given")
 _VIEW_NUMBERS = itertools.count()
 
 
@@ -44,7 +47,7 @@ class Reader:
     """Whether a DataFrame made here reads files when it runs."""
     plans: list[ScanPlan] = field(default_factory=list)
     """What has been planned to be read so far; a table may be read in several ways."""
-    _views: list[str] = field(default_factory=list)
+    _temporary: list[str] = field(default_factory=list)
 
     @property
     def files(self) -> Files:
@@ -162,7 +165,7 @@ class Reader:
         """The rows that each placeholder stands for."""
         return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
 
-    def views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
+    def temporary_views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """What texts of expressions have for each placeholder: the name of a temporary view that is
         made here, or a query.
         """
@@ -181,16 +184,16 @@ class Reader:
                 names[placeholder] = relation.over(name)
                 relation = relation.frame
             relation.createOrReplaceTempView(name)
-            self._views.append(name)
+            self._temporary.append(name)
         return names
 
-    def drop_views(self) -> None:
+    def drop_temporary_views(self) -> None:
         """Forget the temporary views; on Spark Connect DataFrames that name them are of no use
         then.
         """
-        for name in self._views:
+        for name in self._temporary:
             self.context.session().catalog.dropTempView(name)
-        self._views.clear()
+        self._temporary.clear()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -232,12 +235,12 @@ def definition_of(look: Look, ref: TableRef) -> Table:
     return look.past_definition(ref.name, ref.as_of)
 
 
-def with_views(text: str, views: Mapping[str, str]) -> str:
-    """``text`` with the view's name in each placeholder's place."""
-    if not views:
-        return text
+def with_views(given: _Given, views: Mapping[str, str]) -> _Given:
+    """A text with the view's name in each placeholder's place; Columns of Spark's have none."""
+    if not views or not isinstance(given, str):
+        return given
     pattern = r"\b(" + "|".join(map(re.escape, views)) + r")\b"
-    return re.sub(pattern, lambda found: views[found.group(1)], text)
+    return cast("_Given", re.sub(pattern, lambda found: views[found.group(1)], given))
 
 
 _RECORDED: Final = {

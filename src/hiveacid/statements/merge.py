@@ -31,20 +31,19 @@ from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
 from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
-from hiveacid.statements.constraints import check_conditions, not_null_columns
+from hiveacid.statements.constraints import check_conditions, default_expression, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.driver_merge import merge_rows
 from hiveacid.statements.few_rows import source_here
-from hiveacid.statements.job import Job, Work
+from hiveacid.statements.job import Job, Work, with_views
 from hiveacid.statements.matching import newest_frame
 from hiveacid.statements.select import query_frame, read_names
 from hiveacid.statements.update import (
-    assigned,
     column,
     count_places,
     identity_columns,
-    resolved,
     select_as,
+    value_or_default,
 )
 from hiveacid.statements.values import (
     Expression,
@@ -176,7 +175,7 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) 
         pyspark's AnalysisException: an expression is wrong.
     """
     table = plan.snapshot.table
-    views = job.views(statement.tables)
+    views = job.temporary_views(statement.tables)
     alias = statement.alias or table.name.table
     source_alias = statement.source_alias or "source"
     aliases = (alias, source_alias)
@@ -231,7 +230,7 @@ def _paired(
         (False, True): "left",
         (True, True): "full",
     }[inserts, by_source]
-    return left.join(right, column(resolved(statement.on, views)), how)
+    return left.join(right, column(with_views(statement.on, views)), how)
 
 
 def _source(job: Job, source: Query | DataFrame | ArrowTable) -> DataFrame:
@@ -289,7 +288,7 @@ def _with_clause(
             missing = _IN_TARGET if isinstance(clause, NotMatchedInsert) else _IN_SOURCE
             applies = f"{missing} is null"
         if clause.condition is not None:
-            condition = resolved(clause.condition, views)
+            condition = with_views(clause.condition, views)
             if not isinstance(condition, str):
                 name = f"__hiveacid_b{index}"
                 paired, condition = paired.withColumn(name, condition), name
@@ -391,7 +390,9 @@ def _values(
 
     def by_name(names: Sequence[str], values: Sequence[Expression]) -> dict[str, Expression]:
         pairs = zip((name.lower() for name in names), values, strict=True)
-        return {name: resolved(assigned(value, table, name), views) for name, value in pairs}
+        return {
+            name: with_views(value_or_default(value, table, name), views) for name, value in pairs
+        }
 
     if isinstance(clause, NotMatchedInsert):
         if clause.all_columns:
@@ -399,7 +400,7 @@ def _values(
         else:
             names = clause.columns or tuple(c.name for c in table.all_columns)
             given = by_name(names, clause.values)
-        return [given.get(c.name, assigned("default", table, c.name)) for c in table.all_columns]
+        return [given.get(c.name, default_expression(table, c.name)) for c in table.all_columns]
     assert isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
     if isinstance(clause, MatchedUpdate) and clause.all_columns:
         given = from_source(table.columns)

@@ -262,7 +262,7 @@ def _stage(
         job.is_in_doubt = bool(job.in_place)
         raise
     finally:
-        job.drop_views()
+        job.drop_temporary_views()
 
 
 def _is_alone(table: Table, ids: Sequence[StatementId], files: Files, view: View) -> bool:

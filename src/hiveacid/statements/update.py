@@ -6,7 +6,7 @@ condition is TRUNCATE, as in Hive. What makes events of a target's rows is share
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -51,11 +51,6 @@ def column(given: Expression) -> Column:
     return F.expr(given) if isinstance(given, str) else given
 
 
-def resolved(given: Expression, views: Mapping[str, str]) -> Expression:
-    """An expression of the user with views in the place of its placeholders."""
-    return with_views(given, views) if isinstance(given, str) else given
-
-
 def count_places(plan: ScanPlan) -> int:
     """How many pairs of partition and bucket number the rows of a plan can have."""
     places = {
@@ -91,7 +86,7 @@ class UpdateWork(Work):
     def write(self, job: Job) -> WriteResult:
         """One scan, one shuffle, one action; of few rows none of them."""
         statement, table = self.statement, self.table
-        views = job.views(statement.tables)
+        views = job.temporary_views(statement.tables)
         alias = statement.alias or table.name.table
         plan = job.plan(table, predicate=statement.predicate)
         target = self.changes_target(job)
@@ -101,13 +96,13 @@ class UpdateWork(Work):
         rows, local = job.scan_target(plan)
         rows = rows.alias(alias)
         if statement.where is not None:
-            rows = rows.where(column(resolved(statement.where, views)).cast("boolean"))
+            rows = rows.where(column(with_views(statement.where, views)).cast("boolean"))
         given = {name.lower(): value for name, value in statement.assignments}
         frame = select_as(
             rows,
             [
                 *[
-                    (resolved(assigned(given[c.name], table, c.name), views), c.name)
+                    (with_views(value_or_default(given[c.name], table, c.name), views), c.name)
                     if c.name in given
                     else (quoted(alias, c.name), c.name)
                     for c in table.columns
@@ -137,7 +132,7 @@ class UpdateWork(Work):
         return UpdateResult(written.rows_updated, write_id)
 
 
-def assigned(value: Expression, table: Table, column: str) -> Expression:
+def value_or_default(value: Expression, table: Table, column: str) -> Expression:
     """The value, or the column's default for the keyword DEFAULT (NULL where it has none)."""
     if isinstance(value, str) and value.strip().lower() == "default":
         return default_expression(table, column)
@@ -164,7 +159,7 @@ class DeleteWork(Work):
         """
         table = self.table
         assert self.statement.where is not None
-        views = job.views(self.statement.tables)
+        views = job.temporary_views(self.statement.tables)
         alias = self.statement.alias or table.name.table
         keys = {column.name for column in table.partition_columns}
         wanted = None if self.statement.columns is None else self.statement.columns | keys
@@ -175,7 +170,7 @@ class DeleteWork(Work):
             return here
         rows, local = job.scan_target(plan)
         rows = rows.alias(alias)
-        condition = column(resolved(self.statement.where, views)).cast("boolean")
+        condition = column(with_views(self.statement.where, views)).cast("boolean")
         events = select_as(
             rows.where(condition),
             [

@@ -249,7 +249,7 @@ class SqlHousekeeping(Part, OwnDatabase):
                 unit.ask(statement)
 
     def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
-        """See ``CompactionQueue``. A turn is taken, not held: who takes longer than the interval
+        """See ``CompactionUpkeep``. A turn is taken, not held: who takes longer than the interval
         may meet the next one.
         """
         due_ms = interval_s * 1000

@@ -243,7 +243,7 @@ class SqlLocks(Part, OwnDatabase, LockManager):
             unit.ask(_DELETE, lock=lock)
 
     def break_deadlock(self, *, waiting: LockId | None = None) -> tuple[LockInfo, ...]:
-        """See ``LockManager``. A request notes one of those in its way: where that one ends, it
+        """See ``OwnDatabase``. A request notes one of those in its way: where that one ends, it
         looks again and notes another, so no cycle stays hidden.
         """
         with self._db.read() as unit:

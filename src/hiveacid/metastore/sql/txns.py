@@ -252,7 +252,7 @@ class SqlTxns(Part, TxnStore):
 
 
 def assume_committed(unit: Unit, txn: int) -> None:
-    """See ``TxnStore``. A committed row, old, so that the ids below it are no recent hole."""
+    """See ``OwnDatabase``. A committed row, old, so that the ids below it are no recent hole."""
     if highest_txn(unit) < txn:
         unit.ask(_INSERT_COMMITTED, txn=txn)
         unit.dialect.set_next_txn_id(unit.channel, txn + 1)
