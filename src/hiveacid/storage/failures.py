@@ -1,7 +1,7 @@
 """What libraries and servers say when files fail, as errors of ours: one sentence, and what to do.
 
 ``detail`` in the context of a ``StorageError``: ``no-space``, ``no-permission``, ``no-bucket``,
-``wrong-region``, ``read-only``, ``no-answer`` or ``io``.
+``wrong-region``, ``read-only``, ``no-answer``, ``no-s3``, ``no-tls``, ``no-checksum`` or ``io``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hiveacid.errors import MissingFileError, StorageError
 
 _NO_FILE: Final = re.compile("NO_SUCH_KEY|NoSuchKey")
 _S3_KEYS: Final = "Keys to S3 are given by hiveacid.s3.*, Spark's fs.s3a.* or AWS_*."
+_NO_TLS: Final = re.compile("SSL connect error|SSL peer certificate|SSLError|SSLCert")
 _Kind = tuple[re.Pattern[str], str, str, str | None]
 _KINDS: Final[tuple[_Kind, ...]] = (
     (
@@ -88,6 +89,26 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         "read-only",
         "the name node of {path} is in safe mode: nothing is written",
         "Try again once it has left it: hdfs dfsadmin -safemode get.",
+    ),
+    (
+        re.compile("the answer is none of S3"),
+        "no-s3",
+        "the server of {path} does not speak S3: {text}",
+        "Is it the right one: hiveacid.s3.endpoint, Spark's fs.s3a.endpoint, AWS_ENDPOINT_URL?",
+    ),
+    (
+        _NO_TLS,
+        "no-tls",
+        "no trusted connection to the server of {path}: {text}",
+        "A server without TLS has an endpoint that begins with http://; the certificate of another "
+        "one must be known to this machine.",
+    ),
+    (
+        re.compile("XAmzContentSHA256Mismatch"),
+        "no-checksum",
+        "the server of {path} does not know AWS's checksums",
+        "Let AWS's library leave them out: AWS_REQUEST_CHECKSUM_CALCULATION=when_required, on each "
+        "machine; or give the keys to hiveacid.s3.*, Spark's fs.s3a.* or AWS_*.",
     ),
     (
         re.compile(
@@ -170,7 +191,9 @@ _UNREACHED_S: Final = 5.0
 
 def is_passing(error: BaseException) -> bool:
     """Whether what failed may succeed when it is asked again, unchanged."""
-    return bool(_PASSING.search(str(error))) or isinstance(error, ConnectionError | TimeoutError)
+    text = str(error)
+    passing = _PASSING.search(text) or isinstance(error, ConnectionError | TimeoutError)
+    return bool(passing) and not _NO_TLS.search(text)
 
 
 @dataclass(slots=True)

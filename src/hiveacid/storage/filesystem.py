@@ -25,12 +25,11 @@ from hiveacid.storage.failures import Retries, mapped
 from hiveacid.storage.ranged import SMALL_BYTES, far_file, opened
 from hiveacid.storage.s3_requests import (
     Requests,
-    Upload,
-    Uploads,
     are_apart,
     list_together,
     with_directories,
 )
+from hiveacid.storage.s3_uploads import Upload, Uploads
 from hiveacid.storage.stores import (
     Lookup,
     S3Access,
@@ -216,6 +215,8 @@ class FileSystem:
 
     def open_output(self, path: str) -> pa.NativeFile:
         """Create or replace a file; its directory must exist (object stores need none)."""
+        if self.uploads is not None:
+            return self.uploads.open_whole(path, is_there=partial(self._is_there_of, path))
         return self._asked(path, lambda: self._fs.open_output_stream(path, compression=None))
 
     def read_bytes(self, path: str) -> bytes:
@@ -234,6 +235,11 @@ class FileSystem:
 
     def write_bytes(self, path: str, *, data: bytes) -> None:
         """Create or replace a small file."""
+        requests = self._own_requests()
+        if requests is not None:
+            with mapped(path):
+                requests.put(path, data, {})
+            return
 
         def write() -> None:
             with self._fs.open_output_stream(path, compression=None) as stream:
@@ -293,12 +299,13 @@ class FileSystem:
             list(threads.map(lambda file: self._complete(*file), files))
 
     def _complete(self, path: str, upload: Upload, size_bytes: int) -> None:
-        def is_there() -> bool:
-            return self.exists(path) and self.size_bytes(path) == size_bytes
-
         assert self.uploads is not None
+        is_there = partial(self._is_there_of, path, size_bytes)
         with mapped(path):
             self.uploads.complete(path, upload, is_there=is_there)
+
+    def _is_there_of(self, path: str, size_bytes: int) -> bool:
+        return self.exists(path) and self.size_bytes(path) == size_bytes
 
     def end_uploads(self, directory: str, *, if_: Callable[[str, int], bool]) -> tuple[str, ...]:
         """Let the store forget what was sent to below a directory and is no file; ``if_`` is asked
@@ -399,7 +406,11 @@ class FileSystem:
 
     def _check_bucket(self, *, seen: bool) -> None:
         """A listing of a bucket that is not there is empty; nobody may take it for a table's."""
-        if not seen and self._info(self._prefix).type == pafs.FileType.NotFound:
+        requests = self._own_requests()
+        if not seen and requests is not None:
+            with mapped(self._prefix):
+                requests.check()
+        elif not seen and self._info(self._prefix).type == pafs.FileType.NotFound:
             raise StorageError(
                 f"There is no bucket {self._prefix}", path=self._prefix, detail="no-bucket"
             )

@@ -1,6 +1,6 @@
 """What is asked of a server of S3 by ourselves, because pyarrow does not: signed (AWS Signature 4),
-over connections that are kept, again where it fails in passing. On that rest uploads, which one
-process sends and another one completes, and the listings of many directories together.
+over connections that are kept, again where it fails in passing. On that rest files that are written
+(``s3_uploads``), and the listings of many directories together.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import ssl
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from html import unescape
@@ -26,7 +26,7 @@ from posixpath import commonpath
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from hiveacid.errors import InternalError, MissingFileError
+from hiveacid.errors import InternalError
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.stores import S3Access, S3Keys
 
@@ -35,6 +35,8 @@ _IDLE_MAX: Final = 64
 """Connections that are kept."""
 _EMPTY: Final = 416
 """The status where a range of a file is asked for that has no bytes."""
+NO_S3: Final = "the answer is none of S3"
+"""Other servers than that of S3 answer 200, too: a console, a proxy that wants a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,25 @@ class Requests:
         return self.retries.run(
             lambda: self.once(verb, path, query, body, range=range), subject=path
         )
+
+    def put(self, path: str, data: bytes, query: Mapping[str, str]) -> str:
+        """The tag of what was stored.
+
+        Raises:
+            OSError: as ``asked``, or the server does not speak S3.
+        """
+        tag = self.asked("PUT", path, query, data).headers.get("etag")
+        if not tag:
+            raise OSError(errno.EIO, f"{NO_S3}: no tag of {path}")
+        return tag
+
+    def check(self) -> None:
+        """See that the bucket is there, and that it is one.
+
+        Raises:
+            OSError: it is not; or as ``asked``.
+        """
+        about(_LISTING, self.asked("GET", self.bucket, {"list-type": "2", "max-keys": "1"}))
 
     def once(
         self, verb: str, path: str, query: Mapping[str, str], body: bytes = b"", *, range: str = ""
@@ -218,176 +239,26 @@ def element(text: str, name: str) -> str:
     return found[1] if found else ""
 
 
+_LISTING: Final = "ListBucketResult"
+
+
+def about(name: str, answer: Answer) -> str:
+    """The text of an answer, which has an element of this name.
+
+    Raises:
+        OSError: the server does not speak S3.
+    """
+    text = answer.body.decode("utf-8", "replace")
+    if f"<{name}" not in text:
+        raise OSError(errno.EIO, f"{NO_S3}: {text[:60]!r} in place of {name}")
+    return text
+
+
 def epoch_ms(text: str) -> int:
-    """The time that a server says."""
+    """The time that a server says; 0 where it does not."""
+    if not text:
+        return 0
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)
-
-
-# -------------------------------------------------------------------- uploads
-# Files of an object store that one process sends and another one makes files.
-#
-#     task      begin -> part, part, ...        the server has the bytes, under no name
-#     driver              complete              the file is there, whole, at once
-#     nobody              (end)                 nothing is there, nobody ever saw it
-#
-# Only who completes decides what is there: a task that runs twice, or ends late, replaces nothing
-# and leaves nothing that is read. S3 calls it a multi-part upload. pyarrow completes its own when
-# it closes a file, so this speaks to the server itself, by five requests.
-
-
-_PART_BYTES: Final = 16 * 1024 * 1024
-"""The server takes 10,000 parts of a file, and none below 5 MiB but the last."""
-_GONE: Final = "NoSuchUpload"
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file all of whose bytes the server has, to be completed; what it says of each part."""
-
-    number: str
-    parts: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class OpenUpload:
-    """A file that is being sent."""
-
-    send: Callable[[str, int, bytes], str]
-    begin: Callable[[], str]
-    number: str | None = None
-    parts: list[str] = field(default_factory=list)
-    closed: bool = False
-    _held: bytearray = field(default_factory=bytearray)
-    _size_bytes: int = 0
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Append."""
-        self._held += data
-        self._size_bytes += len(data)
-        while len(self._held) > _PART_BYTES:
-            self._part(bytes(self._held[:_PART_BYTES]))
-            del self._held[:_PART_BYTES]
-        return len(data)
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self._size_bytes
-
-    def flush(self) -> None:
-        """A part goes when it is full."""
-
-    def close(self) -> None:
-        """Send what is left."""
-        if not self.closed:
-            self.closed = True
-            self._part(bytes(self._held))
-
-    def _part(self, data: bytes) -> None:
-        if self.number is None:
-            self.number = self.begin()
-        self.parts.append(self.send(self.number, len(self.parts) + 1, data))
-
-
-class Uploads:
-    """Uploads to one bucket. For a writer it is a place where files are opened, and given up."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
-        self._open: dict[str, OpenUpload] = {}
-
-    def open_output(self, path: str) -> OpenUpload:
-        """Begin a file; ``path`` begins with the bucket."""
-
-        def send(number: str, part: int, data: bytes) -> str:
-            query = {"partNumber": str(part), "uploadId": number}
-            return self._requests.asked("PUT", path, query, data).headers["etag"]
-
-        self._open[path] = OpenUpload(send, lambda: self._begun(path))
-        return self._open[path]
-
-    def exists(self, path: str) -> bool:
-        """Whether the server has anything of an open file."""
-        return path in self._open and self._open[path].number is not None
-
-    def delete_file(self, path: str) -> None:
-        """Give an open file up."""
-        number = self._open.pop(path).number
-        if number is not None:
-            self.end(path, number)
-
-    def taken(self, path: str) -> Upload:
-        """What completes a file that was closed here."""
-        stream = self._open.pop(path)
-        assert stream.closed and stream.number is not None
-        return Upload(stream.number, tuple(stream.parts))
-
-    def complete(self, path: str, upload: Upload, *, is_there: Callable[[], bool]) -> None:
-        """Make a file of it; before it is asked again, it looks whether the file ``is_there``.
-
-        Raises:
-            MissingFileError: there is no such upload any more; it was completed, or ended.
-            OSError: the server failed; it may yet be completed.
-        """
-        parts = "".join(
-            f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>"
-            for n, tag in enumerate(upload.parts, 1)
-        )
-        body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
-        again = False
-
-        def step() -> None:
-            nonlocal again
-            if not again or not is_there():
-                again = True
-                self._requests.once("POST", path, {"uploadId": upload.number}, body)
-
-        try:
-            self._requests.retries.run(step, subject=path)
-        except OSError as error:
-            if _GONE not in str(error):
-                raise
-            if not is_there():
-                text = f"the upload of {path} does not exist"
-                raise MissingFileError(text, path=path) from error
-
-    def end(self, path: str, number: str) -> None:
-        """Let the server forget an upload.
-
-        Raises:
-            OSError: the server failed.
-        """
-        try:
-            self._requests.asked("DELETE", path, {"uploadId": number})
-        except OSError as error:
-            if _GONE not in str(error):
-                raise
-
-    def begun(self, directory: str) -> Iterator[tuple[str, str, int]]:
-        """Path, number and time (epoch milliseconds) of all uploads below a directory that are
-        neither completed nor ended.
-
-        Raises:
-            OSError: the server failed.
-        """
-        above = f"{directory.rstrip('/')}/"
-        query = {"uploads": "", "prefix": above.partition("/")[2], "encoding-type": "url"}
-        while True:
-            bucket = self._requests.bucket
-            text = self._requests.asked("GET", bucket, query).body.decode()
-            plain = unquote if "<EncodingType>url<" in text else unescape
-            for found in re.findall(r"<Upload>(.*?)</Upload>", text, re.DOTALL):
-                path = f"{bucket}/{plain(element(found, 'Key'))}"
-                if path.startswith(above):
-                    since_ms = epoch_ms(element(found, "Initiated"))
-                    yield path, element(found, "UploadId"), since_ms
-            if element(text, "IsTruncated") != "true":
-                return
-            query["key-marker"] = plain(element(text, "NextKeyMarker"))
-            query["upload-id-marker"] = element(text, "NextUploadIdMarker")
-
-    def _begun(self, path: str) -> str:
-        answer = self._requests.asked("POST", path, {"uploads": ""})
-        return element(answer.body.decode(), "UploadId")
 
 
 # -------------------------------------------------------------------- many listings
@@ -428,8 +299,8 @@ def list_together(requests: Requests, directories: Sequence[str]) -> dict[str, l
     number, after = 0, wanted[0]
     while number < len(wanted):
         query = {"list-type": "2", "prefix": prefix, "start-after": after[above:]}
-        answer = requests.asked("GET", requests.bucket, {**query, "encoding-type": "url"})
-        text = answer.body.decode()
+        query["encoding-type"] = "url"
+        text = about(_LISTING, requests.asked("GET", requests.bucket, query))
         for path, size_bytes, modified_ns in _objects(requests.bucket, text):
             after = path
             while number < len(wanted) and path > wanted[number]:

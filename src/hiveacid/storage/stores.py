@@ -29,7 +29,9 @@ from hiveacid.settings import Settings
 Lookup = Callable[[str], str | None]
 """Answers what a name is set to: one of Hadoop's, with Spark's prefix."""
 _ATTEMPTS: Final = 5
-"""Of a request that the server is too busy for, or that gets lost; pauses grow between them."""
+"""Of a request that the server is too busy for, or that gets lost; pauses grow between them. Where
+keys are known whoever asks the library asks again (``Retries``), and it writes no files.
+"""
 _HDFS: Final = ("hdfs://", "viewfs://")
 _GOOGLE: Final = ("gs://", "gcs://")
 _KNOWN: Final = (
@@ -167,14 +169,23 @@ def bounded(root: str, deadline_s: float) -> str:
 
 def _s3(bucket: str, access: S3Access) -> pafs.FileSystem:
     scheme, _, host = (access.endpoint or "").rpartition("://")
+    host = host.rstrip("/")
+    if access.endpoint and (not host or "/" in host):
+        raise InvalidInputError(
+            f"{access.endpoint!r} is no endpoint of S3",
+            endpoint=access.endpoint,
+            note="host:port, or a URL of one; the bucket stands in the location.",
+        )
     region = access.region or ("us-east-1" if host else None)
     options: dict[str, Any] = {
         "region": region or pafs.resolve_s3_region(bucket),
-        "retry_strategy": pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        "retry_strategy": pafs.AwsStandardS3RetryStrategy(
+            max_attempts=_ATTEMPTS if access.keys is None else 1
+        ),
     }
     if host:
         options |= {
-            "endpoint_override": host.rstrip("/"),
+            "endpoint_override": host,
             "scheme": scheme or "https",
             "force_virtual_addressing": access.path_style is False,
         }

@@ -29,7 +29,7 @@ from hiveacid.layout.directories import (
 from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table, WriteId
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.s3_requests import Upload
+from hiveacid.storage.s3_uploads import Upload
 
 
 class FileKind(Enum):

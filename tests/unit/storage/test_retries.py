@@ -71,6 +71,7 @@ def test_it_is_given_up_at_the_deadline() -> None:
     "error",
     [
         OSError("AWS Error ACCESS_DENIED (HTTP status 403)"),
+        OSError("AWS Error NETWORK_CONNECTION: curlCode: 35, SSL connect error"),
         OSError(errno.ENOSPC, "No space left on device"),
         FileNotFoundError("x"),
         OSError(errno.EIO, "a bad disk"),
@@ -154,6 +155,12 @@ SAID = {
     "AWS Error NO_SUCH_BUCKET during PutObject operation": ("There is no bucket b", "Make it"),
     "RemoteException: SafeModeException Cannot create file": ("in safe mode", "-safemode get"),
     "DSQuotaExceededException: The DiskSpace quota of /t is exceeded": ("no quota left", "clean"),
+    "AWS Error UNKNOWN (HTTP status 400): XAmzContentSHA256Mismatch": (
+        "does not know AWS's checksums",
+        "AWS_REQUEST_CHECKSUM_CALCULATION",
+    ),
+    "NETWORK_CONNECTION: curlCode: 35, SSL connect error": ("no trusted connection", "http://"),
+    "GET failed: SSLError: WRONG_VERSION_NUMBER": ("no trusted connection", "http://"),
     "curlCode: 28, Timeout was reached": ("does not answer", "hiveacid.files.retry_s"),
     "Connection refused (os error 111)": ("does not answer", "HADOOP_CONF_DIR"),
 }
@@ -216,7 +223,7 @@ def test_a_listing_of_a_hundred_thousand_objects_is_as_many_requests_as_pages() 
         one = "<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
         one += "<Size>7</Size></Contents>"
         truncated = f"<IsTruncated>{'true' if number < 99 else 'false'}</IsTruncated>"
-        return 200, f"<R>{''.join(one % key for key in keys)}{truncated}</R>"
+        return 200, f"<ListBucketResult>{''.join(one % key for key in keys)}{truncated}"
 
     with answering(lambda verb, number: page(verb, number - 1)) as (files, asked):
         fs, path = files.at("s3://bucket/t")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,8 @@ from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
 from hiveacid.storage.failures import Retries, mapped
-from hiveacid.storage.filesystem import Files, FileSystem, one_name
+from hiveacid.storage.filesystem import FileInfo, Files, FileSystem, one_name
+from hiveacid.storage.s3_uploads import Upload
 from hiveacid.storage.stores import (
     S3Access,
     S3Keys,
@@ -273,8 +275,12 @@ def test_more_objects_than_one_page_of_a_listing(s3: S3Server) -> None:
 
 
 @contextmanager
-def answering(answer: Callable[[str, int], tuple[int, str]]) -> Iterator[tuple[Files, list[str]]]:
-    """Files on a server that answers each request with a status and a body."""
+def answering(
+    answer: Callable[[str, int], tuple[int, str]], *, retries: Retries | None = None
+) -> Iterator[tuple[Files, list[str]]]:
+    """Files on a server that answers each request with a status and a body; what is put gets a tag
+    where nothing is said of it.
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -286,6 +292,8 @@ def answering(answer: Callable[[str, int], tuple[int, str]]) -> Iterator[tuple[F
             status, body = answer(self.command, len(asked))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            if self.command == "PUT" and not body:
+                self.send_header("ETag", '"1"')
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body.encode())
@@ -299,7 +307,8 @@ def answering(answer: Callable[[str, int], tuple[int, str]]) -> Iterator[tuple[F
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     host = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield Files(s3=S3Access(host, "r", keys=S3Keys("key", "the-secret"))), asked
+        access = S3Access(host, "r", keys=S3Keys("key", "the-secret"))
+        yield Files(s3=access, retries=retries or Retries()), asked
     finally:
         server.shutdown()
         server.server_close()
@@ -348,3 +357,58 @@ def test_a_server_that_is_too_busy_is_asked_again() -> None:
         fs, path = files.at("s3://bucket/t")
         fs.write_bytes(f"{path}/x", data=b"1")
         assert asked == ["PUT"] * 3
+
+
+OF_A_SERVER: dict[str, Callable[[FileSystem, str], object]] = {
+    "list": lambda fs, path: fs.list_recursive(path),
+    "list together": lambda fs, path: fs.list_each([f"{path}/a", f"{path}/b"]),
+    "write": lambda fs, path: fs.write_bytes(f"{path}/x", data=b"1"),
+    "open": lambda fs, path: written(fs.open_output(f"{path}/x")),
+    "send": lambda fs, path: written(fs.uploads.open_output(f"{path}/x")),  # type: ignore[union-attr]
+    "complete": lambda fs, path: fs.complete_files([(f"{path}/x", Upload("7", ("tag",)), 1)]),
+    "end": lambda fs, path: fs.end_uploads(path, if_=lambda _, __: True),
+}
+
+
+def written(file: Any) -> None:
+    """A file of one byte."""
+    with mapped("bucket/t/x"):
+        file.write(b"1")
+        file.close()
+
+
+@pytest.mark.parametrize("name", OF_A_SERVER)
+def test_a_server_that_says_yes_to_everything_is_told_to_be_none_of_s3(name: str) -> None:
+    with answering(lambda _, __: (200, "<!doctype html><html>console</html>")) as (files, _):
+        with pytest.raises(StorageError, match="does not speak S3") as raised:
+            OF_A_SERVER[name](*files.at("s3://bucket/t"))
+        assert raised.value.context["detail"] == "no-s3"
+        assert "hiveacid.s3.endpoint" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("endpoint", ["http://", "http://host:9000/minio", "host/bucket"])
+def test_an_endpoint_is_a_server(endpoint: str) -> None:
+    with pytest.raises(InvalidInputError, match="is no endpoint of S3") as raised:
+        Files(s3=S3Access(endpoint, "r")).at("s3://bucket/t")
+    assert "host:port" in raised.value.__notes__[0]
+
+
+def test_a_listing_need_not_say_when_a_file_was_made() -> None:
+    key = "<Contents><Key>t/{}/f</Key><Size>1</Size></Contents>"
+    page = f"<ListBucketResult>{key.format('a')}{key.format('b')}</ListBucketResult>"
+    with answering(lambda _, __: (200, page)) as (files, _):
+        fs, path = files.at("s3://bucket/t")
+        of_a, of_b = fs.list_each([f"{path}/a", f"{path}/b"])
+        assert (of_a, of_b) == (
+            (FileInfo(f"{path}/a/f", False, 1),),
+            (FileInfo(f"{path}/b/f", False, 1),),
+        )
+
+
+@pytest.mark.parametrize("name", ["list", "write", "open", "send"])
+def test_only_who_waits_asks_again(name: str) -> None:
+    busy = (503, error_body("SlowDown"))
+    with answering(lambda _, __: busy, retries=Retries(0.0, ManualClock())) as (files, asked):
+        with pytest.raises(StorageError, match=r"(?i)slow_?down"):
+            OF_A_SERVER[name](*files.at("s3://bucket/t"))
+        assert len(asked) == 1

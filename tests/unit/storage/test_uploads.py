@@ -13,12 +13,14 @@ from hiveacid.errors import AcidError, MissingFileError, StorageError
 from hiveacid.model.tables import Column, FileFormat, StatementId, Table, TableName, WriteId
 from hiveacid.model.types import INT, STRING
 from hiveacid.settings import Settings
-from hiveacid.storage import s3_requests
+from hiveacid.storage import s3_uploads
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.s3_requests import authorization
 from hiveacid.storage.stage import RowStage
 from hiveacid.storage.stores import S3Access, S3Keys, s3_of_settings
 from hiveacid.storage.target import WriteTarget, end_uploads, publish
+from hiveacid.testing import ManualClock
 
 HERE = "t 1+ü%/p=a%2Fb"
 
@@ -114,7 +116,7 @@ def test_a_task_that_fails_half_way_leaves_nothing(place: tuple[FileSystem, str]
 def test_files_of_all_formats_are_sent_in_parts(
     place: tuple[FileSystem, str], monkeypatch: pytest.MonkeyPatch, format: FileFormat
 ) -> None:
-    monkeypatch.setattr(s3_requests, "_PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr(s3_uploads, "_PART_BYTES", 5 * 1024 * 1024)
     properties = {"transactional_properties": "insert_only"}
     text = "".join(chr(33 + n * n % 94) for n in range(997)) * 6
     texts = [f"{n}{text[n % 997 :]}" for n in range(1000)]
@@ -124,14 +126,14 @@ def test_files_of_all_formats_are_sent_in_parts(
     (file,) = task.staged(rows(*texts), name="0-0", number=0)
     assert file.upload is not None and len(file.upload.parts) == 2
     publish(place[0], place[1], [file])
-    assert place[0].size_bytes(file.staged_path) == file.size_bytes > s3_requests._PART_BYTES
+    assert place[0].size_bytes(file.staged_path) == file.size_bytes > s3_uploads._PART_BYTES
 
 
 def test_what_is_uploaded_has_the_bytes_of_a_file(place: tuple[FileSystem, str]) -> None:
     fs, path = place
     assert fs.uploads is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(s3_requests, "_PART_BYTES", 5 * 1024 * 1024)
+        patch.setattr(s3_uploads, "_PART_BYTES", 5 * 1024 * 1024)
         data = bytes(range(256)) * 40_000
         out = fs.uploads.open_output(f"{path}/f")
         for start in range(0, len(data), 3_000_001):
@@ -148,7 +150,8 @@ def test_what_is_uploaded_has_the_bytes_of_a_file(place: tuple[FileSystem, str])
 @pytest.mark.parametrize("code", ["SlowDown", "InternalError"])
 def test_a_server_that_is_too_busy_is_asked_again(code: str) -> None:
     def busy(verb: str, number: int) -> tuple[int, str]:
-        return (503, error_body(code)) if number % 2 else (200, "<UploadId>7</UploadId>")
+        begun = "<InitiateMultipartUploadResult><UploadId>7</UploadId>"
+        return (503, error_body(code)) if number % 2 else (200, begun)
 
     with answering(busy) as (files, asked):
         fs, path = files.at("s3://bucket/t")
@@ -162,7 +165,7 @@ def test_what_is_refused_is_told_and_not_asked_again() -> None:
     with answering(lambda _, __: (403, error_body("AccessDenied"))) as (files, asked):
         fs, path = files.at("s3://bucket/t")
         with pytest.raises(StorageError, match="no permission for bucket/t"):
-            fs.complete_files([(path, s3_requests.Upload("7", ("tag",)), 1)])
+            fs.complete_files([(path, s3_uploads.Upload("7", ("tag",)), 1)])
         assert asked == ["POST"]
 
 
@@ -175,7 +178,7 @@ def test_an_upload_that_is_gone_with_no_file_there_is_a_missing_file() -> None:
     with answering(gone) as (files, asked):
         fs, path = files.at("s3://bucket/t")
         with pytest.raises(MissingFileError):
-            fs.complete_files([(path, s3_requests.Upload("7", ("tag",)), 1)])
+            fs.complete_files([(path, s3_uploads.Upload("7", ("tag",)), 1)])
         assert asked[0] == "POST" and "POST" not in asked[1:]
 
 
@@ -183,7 +186,7 @@ def test_an_error_that_comes_after_200_is_one() -> None:
     with answering(lambda _, __: (200, error_body("InvalidPart"))) as (files, _):
         fs, path = files.at("s3://bucket/t")
         with pytest.raises(StorageError, match="InvalidPart"):
-            fs.complete_files([(path, s3_requests.Upload("7", ("tag",)), 1)])
+            fs.complete_files([(path, s3_uploads.Upload("7", ("tag",)), 1)])
 
 
 def test_where_keys_are_the_librarys_alone_there_are_no_uploads(
@@ -217,3 +220,49 @@ def test_signatures_are_those_of_the_documentation_of_aws(query: str, signature:
     found = authorization(keys, "us-east-1", "GET", "/", query, headers)
     assert found.endswith(f"Signature={signature}")
     assert "wJalr" not in found
+
+
+# -------------------------------------------------------------------- one process writes it all
+
+
+@pytest.mark.parametrize(("megabytes", "puts"), [(1, 1), (12, 3)])
+def test_a_file_is_one_request_where_it_is_small_and_else_whole_at_its_end(
+    s3: S3Server,
+    place: tuple[FileSystem, str],
+    monkeypatch: pytest.MonkeyPatch,
+    megabytes: int,
+    puts: int,
+) -> None:
+    monkeypatch.setattr(s3_uploads, "_PART_BYTES", 5 * 1024 * 1024)
+    fs, path = place
+    data = bytes(range(256)) * 4096
+    with s3.requests() as made, fs.open_output(f"{path}/f") as file:
+        for _ in range(megabytes):
+            file.write(data)
+        assert objects(place) == []
+    assert sum(one.startswith("PUT") for one in made) == puts
+    assert fs.read_bytes(f"{path}/f") == data * megabytes and begun(place) == []
+
+
+def test_a_file_whose_block_ends_in_an_error_is_not_there(
+    place: tuple[FileSystem, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_uploads, "_PART_BYTES", 5 * 1024 * 1024)
+    fs, path = place
+    with pytest.raises(AcidError, match="no more"), fs.open_output(f"{path}/f") as file:
+        file.write(bytes(11 * 1024 * 1024))
+        assert begun(place) == ["f"]
+        raise AcidError("no more")
+    assert objects(place) == begun(place) == []
+
+
+@pytest.mark.slow
+def test_a_file_whose_write_fails_in_passing_is_sent_again() -> None:
+    def busy(verb: str, number: int) -> tuple[int, str]:
+        return (503, error_body("SlowDown")) if number < 7 else (200, "")
+
+    with answering(busy, retries=Retries(1e9, ManualClock())) as (files, asked):
+        fs, path = files.at("s3://bucket/t")
+        with fs.open_output(f"{path}/x") as file:
+            file.write(b"1")
+        assert asked == ["PUT"] * 7

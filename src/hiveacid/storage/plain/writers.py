@@ -18,7 +18,7 @@ from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
-from hiveacid.storage.s3_requests import OpenUpload, Uploads
+from hiveacid.storage.s3_uploads import OpenUpload, Uploads
 from hiveacid.storage.target import FileKind
 
 _PARQUET_FACTS: Final = {
