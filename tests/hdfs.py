@@ -22,22 +22,20 @@ def _version() -> str:
     return jar.stem.removeprefix("hadoop-client-api-")
 
 
-def _fetched() -> Path:
-    """The jar with the servers, of the version of PySpark's Hadoop.
+def fetched(artifact: str, directory: str) -> Path:
+    """A jar by its coordinates, in a directory of its own beside Hive.
 
     Raises:
         HiveIsMissingError: Maven failed.
     """
-    version = _version()
-    place = home(f"hdfs-{version}")
-    jar = place / f"hadoop-client-minicluster-{version}.jar"
-    if not jar.exists():
-        artifact = f"org.apache.hadoop:hadoop-client-minicluster:{version}"
+    place = home(directory)
+    if not any(place.glob("*.jar")):
         goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
         try:
             subprocess.run(["mvn", "-q", "-B", *goal], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise HiveIsMissingError(f"HDFS needs Maven: {error}") from error
+            raise HiveIsMissingError(f"{artifact} needs Maven: {error}") from error
+    (jar,) = place.glob("*.jar")
     return jar
 
 
@@ -63,7 +61,9 @@ def hdfs_server() -> Iterator[Hdfs]:
     Raises:
         HiveIsMissingError: its jar cannot be fetched.
     """
-    jars = f"{_fetched()}:{_JARS}/*"
+    version = _version()
+    servers = fetched(f"org.apache.hadoop:hadoop-client-minicluster:{version}", f"hdfs-{version}")
+    jars = f"{servers}:{_JARS}/*"
     with tempfile.TemporaryDirectory() as directory, (Path(directory) / "log").open("wb") as log:
         command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", jars, str(_MAIN)]
         pipe = subprocess.PIPE
