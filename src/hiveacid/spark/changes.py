@@ -26,7 +26,7 @@ from hiveacid.spark.conf import check_names, takes_arrow, without_rows
 from hiveacid.spark.jobs import settle
 from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import make_ready
-from hiveacid.storage.change_pairs import in_order, paired
+from hiveacid.storage.change_pairs import paired
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
 
@@ -137,8 +137,6 @@ class PairTask:
     def finished(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
         """The events in order."""
         events = pa.Table.from_batches(batches, schema)
-        if not self.key:
-            return in_order(events, self.versions)
         return paired(events, key=self.key, versions=self.versions, is_net=self.is_net)
 
 

@@ -38,7 +38,7 @@ from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.storage.change_pairs import in_order, paired
+from hiveacid.storage.change_pairs import paired
 from hiveacid.storage.change_plan import ChangeUnit, change_units
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
 from hiveacid.storage.filesystem import Files
@@ -116,8 +116,6 @@ class ChangeScan:
 
     def finished(self, events: pa.Table) -> pa.Table:
         """Events of whole keys and versions in their order, updates with their images."""
-        if not self.key:
-            return in_order(events, self.versions)
         return paired(events, key=self.key, versions=self.versions, is_net=self.is_net)
 
 

@@ -27,11 +27,13 @@ def paired(
     events: pa.Table, *, key: Sequence[str], versions: Versions, is_net: bool = False
 ) -> pa.Table:
     """The events with images of updates, ordered by version; in a version by key, the row of before
-    first.
+    first. Without a ``key`` nothing tells an update: in a version deletes come first.
 
     With ``is_net`` a key has its images from all versions, and they have the later one's version.
     Rows whose key is NULL, and keys with several events of a kind, stay deletes and inserts.
     """
+    if not key:
+        return _in_order(events, versions)
     events = events.combine_chunks()
     write_ids = _numbers(events[_VERSION])
     is_insert = events[_TYPE].to_numpy() == INSERT
@@ -54,7 +56,7 @@ def paired(
     return found.take(pa.array(order))
 
 
-def in_order(events: pa.Table, versions: Versions) -> pa.Table:
+def _in_order(events: pa.Table, versions: Versions) -> pa.Table:
     """The events by version; in a version deletes first."""
     is_insert = events[_TYPE].to_numpy() == INSERT
     order = np.lexsort((is_insert, positions(_numbers(events[_VERSION]), versions)))
