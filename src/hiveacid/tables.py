@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.connectors.enable import enabled_acid
 from hiveacid.connectors.frames import merge_of, table_named
-from hiveacid.connectors.names import ensure_database, location_of, name_for, required_at, table_at
+from hiveacid.connectors.names import location_of, name_for, name_of_new, required_at, table_at
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
-from hiveacid.sql import parse_table_name
 from hiveacid.sql.parse import ParsedStatement
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import DescribeHistory
@@ -292,9 +291,8 @@ class TableBuilder:
             raise AlreadyExistsError(f"Table {there.name} lies at {where} already")
         if self._how == "replace" and table_named(acid, name) is None:
             raise NotFoundError(f"Table not found {name}", code=10001, table=name)
-        ensure_database(acid, parse_table_name(name))
         made = acid.create_table(
-            name,
+            name_of_new(acid, name),
             ", ".join(self._columns),
             partitioned_by=self._partitioned_by,
             properties=self._properties,

@@ -92,6 +92,38 @@ def test_changes_tell_how_many_rows(acid: Session, spark: SparkSession) -> None:
     assert values(spark.table("emp")) == [(1, "Ann"), (2, "y"), (9, "z")]
 
 
+def test_the_catalog_of_spark_may_stand_before_a_name(
+    acid: Session, plain: str, spark: SparkSession
+) -> None:
+    emp, rows = (
+        "spark_catalog.default.emp",
+        spark.createDataFrame([(3, "Eve")], acid.table("emp").df().schema),
+    )
+    assert values(spark.table(emp)) == values(spark.read.table(emp)) == EMP
+    spark.sql(f"insert into {emp} select 7, 'Zoe' from `spark_catalog`.default.plain limit 1")
+    rows.write.mode("append").saveAsTable(emp)
+    rows.writeTo(emp).append()
+    assert acid.table("emp").df().count() == 5
+    spark.sql(f"create table spark_catalog.default.a using hiveacid as select * from {emp}")
+    rows.write.format("hiveacid").saveAsTable("spark_catalog.default.b")
+    rows.writeTo("spark_catalog.default.c").using("hiveacid").create()
+    assert [acid.table(name).df().count() for name in "abc"] == [5, 1, 1]
+    spark.sql(f"drop table {emp}")
+    assert not spark.catalog.tableExists(emp)
+    assert values(spark.sql("select * from spark_catalog.default.plain")) == [(1,), (2,), (3,)]
+
+
+def test_what_a_list_of_tables_tells_of_ours(
+    acid: Session, plain: str, spark: SparkSession
+) -> None:
+    listed = {
+        row[1]: row[3] for row in spark.sql("show  table extended in default like '*'").collect()
+    }
+    assert {"emp", "plain"} <= set(listed)
+    assert "Provider: hiveacid" in listed["emp"]
+    assert " |-- name: string (nullable = true)" in listed["emp"]
+
+
 def test_saving_as_a_table(acid: Session, spark: SparkSession) -> None:
     rows = spark.createDataFrame([("Eve", 3)], "name string, id int")
     rows.write.mode("append").saveAsTable("emp")

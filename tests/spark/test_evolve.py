@@ -97,9 +97,9 @@ def test_merge_of_partitions_and_of_the_table_itself(
     acid.sql(f"create table p (id int, v string) partitioned by (k int) {ACID}")
     acid.sql("insert into p values (1, 'a', 1), (2, 'b', 2)")
     table = acid.table("p")
-    acid.sql("set hiveacid.schema.evolve = true")
     acid.sql(
-        "merge into p t using (select p.*, 5 as n from p) s on t.id = s.id and t.k = s.k "
+        "merge with schema evolution into p t using (select p.*, 5 as n from p) s "
+        "on t.id = s.id and t.k = s.k "
         "when matched and s.v = 'a' then update set n = s.n "
         "when not matched then insert *"
     )

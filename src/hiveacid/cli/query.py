@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from typing import IO, Any
 
@@ -122,7 +123,7 @@ def stream(
     commit_s: float,
     rejected: str | None,
 ) -> None:
-    """Stream until the input ends; a line of figures comes last.
+    """Stream until the input ends, or somebody interrupts; a line of figures comes last.
 
     Raises:
         AcidError: what ended it; what was committed before stays.
@@ -143,7 +144,9 @@ def stream(
         ) as connection,
     ):
         try:
-            _copy(source, _Often(connection, acid.client.clock, rows=commit_rows, seconds=commit_s))
+            often = _Often(connection, acid.client.clock, rows=commit_rows, seconds=commit_s)
+            with _first_interrupt() as interrupt:
+                _copy(source, often, interrupt)
         finally:
             done = connection.statistics
             print(
@@ -183,11 +186,35 @@ class _Often:
             self._waiting = 0
 
 
-def _copy(source: IO[bytes], often: _Often) -> None:
-    """Take line by line until the input ends."""
-    rest = b""
+@contextmanager
+def _first_interrupt() -> Iterator[int]:
+    """What can be read once somebody interrupts the process, which does nothing else the first
+    time: amid a call of the metastore an interrupt would be an error of that.
+    """
+    reading, writing = os.pipe()
+    before = signal.getsignal(signal.SIGINT)
+
+    def tell(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        os.write(writing, b"!")
+
+    signal.signal(signal.SIGINT, tell)
+    try:
+        yield reading
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(reading)
+        os.close(writing)
+
+
+def _copy(source: IO[bytes], often: _Often, interrupt: int) -> None:
+    """Take line by line until the input ends, or an interrupt ends it."""
+    rest, waited = b"", [source.fileno(), interrupt]
     while True:
-        ready, _, _ = select.select([source], [], [], often.left_s())
+        ready, _, _ = select.select(waited, [], [], often.left_s())
+        if interrupt in ready:
+            often.commit()
+            return
         if not ready:
             often.commit()
             continue

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.names import (
     FORMAT,
-    ensure_database,
     is_table_of_ours,
     location_of,
     name_for,
+    name_of_new,
     required_at,
     table_at,
+    without_catalog,
 )
 from hiveacid.connectors.options import TRAVEL, version_asked
 from hiveacid.errors import (
@@ -50,7 +51,7 @@ ALIAS: Final = "_hiveacid_alias"
 def table_named(acid: Session, name: object) -> AcidTable | None:
     """The table or view of ours that a name in Python means."""
     try:
-        written = parse_table_name(name) if isinstance(name, str) else None
+        written = parse_table_name(without_catalog(name)) if isinstance(name, str) else None
     except SqlSyntaxError:  # three parts: of another catalog
         return None
     if written is None or not is_table_of_ours(acid.look(), written):
@@ -381,11 +382,13 @@ class _StreamWriter(_Stream):
         self.options(**rest)
 
     def _create(self, name: str, *, location: str | None) -> AcidTable:
-        ensure_database(self._acid, parse_table_name(name))
         frame: DataFrame = self._owner
         partitioned_by = self._told.get("partitioned_by", ())
         made = self._acid.create_table(
-            name, frame.schema, partitioned_by=partitioned_by, location=location
+            name_of_new(self._acid, name),
+            frame.schema,
+            partitioned_by=partitioned_by,
+            location=location,
         )
         return self._acid.table(written_text(made.name))
 

@@ -20,6 +20,7 @@ from hiveacid.errors import NotFoundError
 from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
+from hiveacid.sql import parse_table_name
 from hiveacid.storage.filesystem import one_name
 from hiveacid.txn.view import Look
 
@@ -222,12 +223,42 @@ def with_names(acid: Session, text: str) -> str:
     return edited
 
 
+_CATALOG: Final = "spark_catalog"
+"""Spark's own catalog, which a third part may name: tables of ours stand beside those in it."""
+
+
+def without_catalog(name: str) -> str:
+    """A name in Python without Spark's own catalog."""
+    parts = parts_of(name)
+    is_written_so = len(parts) == 3 and parts[0].lower() == _CATALOG
+    return quoted(*parts[1:]) if is_written_so else name
+
+
+def without_catalogs(look: Look, text: str, *, makes_ours: bool) -> str:
+    """The statement with names of ours as two parts where Spark's own catalog is a third."""
+    if _CATALOG not in text.lower():
+        return text
+    for start, end, parts in reversed(list(relation_places(text))):
+        if len(parts) != 3 or parts[0].lower() != _CATALOG:
+            continue
+        if makes_ours or is_table_of_ours(look, TableName(*parts[1:])):
+            text = f"{text[:start]}{quoted(*parts[1:])}{text[end:]}"
+    return text
+
+
 def is_table_of_ours(look: Look, name: TableName) -> bool:
     """Whether a name as written means a table or view of ours; a temporary view comes first."""
     known = name if name.database else TableName(look.current_database, name.table)
     if look.table(known) is None:
         return False
     return bool(name.database) or not look.is_temporary_view(name.table)
+
+
+def name_of_new(acid: Session, name: str) -> str:
+    """The name of a table of ours to be made, whose database is there where Spark has it."""
+    name = without_catalog(name)
+    ensure_database(acid, parse_table_name(name))
+    return name
 
 
 def ensure_database(acid: Session, name: TableName) -> None:

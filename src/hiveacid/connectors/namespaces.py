@@ -6,12 +6,13 @@ the first of our tables goes there; DROP DATABASE drops both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
-from hiveacid.connectors.names import first_words
+from hiveacid.connectors.names import FORMAT, first_words
 from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
     from hiveacid.session import Session
     from hiveacid.table import AcidTable
 
+_EXTENDED: Final = re.compile(r"\s*SHOW\s+TABLE\s+EXTENDED\b", re.IGNORECASE)
+_KINDS: Final = {
+    TableKind.MANAGED: "MANAGED",
+    TableKind.EXTERNAL: "EXTERNAL",
+    TableKind.VIEW: "VIEW",
+}
 _LISTS: Final = frozenset(
     (verb, what)
     for verb, several in (
-        ("SHOW", ("TABLES", "VIEWS", "DATABASES", "SCHEMAS")),
+        ("SHOW", ("TABLE", "TABLES", "VIEWS", "DATABASES", "SCHEMAS")),
         ("DROP", ("DATABASE", "SCHEMA")),
     )
     for what in several
@@ -44,9 +51,11 @@ def is_of_both(words: Sequence[str]) -> bool:
 
 
 def both(acid: Session, original: Callable[[str], DataFrame], text: str) -> DataFrame:
-    """USE, SHOW TABLES, SHOW VIEWS, SHOW DATABASES, DROP DATABASE."""
+    """USE, SHOW TABLES, SHOW TABLE EXTENDED, SHOW VIEWS, SHOW DATABASES, DROP DATABASE."""
+    extended = _EXTENDED.match(text)
+    names_only = text if extended is None else f"SHOW TABLES {text[extended.end() :]}"
     try:
-        statement = parse_one(text, setting_of=acid.settings.get)
+        statement = parse_one(names_only, setting_of=acid.settings.get)
     except AcidError:  # in words of Spark's: USE SCHEMA s, USE catalog.s, SHOW TABLES IN catalog.s
         answer = original(text)
         if first_words(text, 1) == ("USE",):
@@ -77,10 +86,34 @@ def both(acid: Session, original: Callable[[str], DataFrame], text: str) -> Data
     rows = {(row[0], row[1]): tuple(row) for row in listed}
     if database in databases:
         for row in acid.run(statement).collect():
-            rows[database, row[0]] = (database, row[0], False)
+            more = (_information(acid, TableName(database, row[0])),) if extended else ()
+            rows[database, row[0]] = (database, row[0], False, *more)
     kind = "viewName" if isinstance(value, ShowViews) else "tableName"
     schema = f"namespace string, {kind} string, isTemporary boolean"
+    schema += ", information string" if extended else ""
     return _frame(acid, sorted(rows.values(), key=lambda row: str(row[1])), schema)
+
+
+def _information(acid: Session, name: TableName) -> str:
+    """What SHOW TABLE EXTENDED says of a table, in Spark's words."""
+    from hiveacid.spark.types import spark_type
+
+    table = acid.client.metastore.get_table(name)
+    facts = {
+        "Catalog": "spark_catalog",
+        "Database": name.database,
+        "Table": name.table,
+        "Type": _KINDS.get(table.kind, "MANAGED"),
+        "Provider": FORMAT,
+        "Location": table.location,
+        "Partition Columns": f"[{', '.join(map(quoted, table.partition_keys))}]",
+        "Schema": "root",
+    }
+    lines = [f"{key}: {value}" for key, value in facts.items()]
+    for column in table.all_columns:
+        kind = spark_type(column.type).simpleString()
+        lines.append(f" |-- {column.name}: {kind} (nullable = true)")
+    return "\n".join([*lines, "", ""])
 
 
 def use(acid: Session, name: str, sparks: Callable[[], Any]) -> Any:
@@ -217,8 +250,7 @@ catalog: Final = partial(dressed, _Catalog)
 def _entry(ours: AcidTable) -> Any:
     from pyspark.sql.catalog import Table
 
-    kinds = {TableKind.MANAGED: "MANAGED", TableKind.EXTERNAL: "EXTERNAL", TableKind.VIEW: "VIEW"}
     table = ours.definition
     namespace = [table.name.database]
-    kind = kinds.get(table.kind, "MANAGED")
+    kind = _KINDS.get(table.kind, "MANAGED")
     return Table(table.name.table, "spark_catalog", namespace, table.comment, kind, False)

@@ -27,6 +27,7 @@ from hiveacid.connectors.names import (
     relation_names,
     with_identifiers,
     with_names,
+    without_catalogs,
 )
 from hiveacid.connectors.namespaces import both, is_of_both
 from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
@@ -101,6 +102,7 @@ def sql(
         try:
             is_ours = _WORDS.match(" ".join(words)) is not None or _creates_ours(words, text)
             look = acid.look()
+            text = without_catalogs(look, text, makes_ours=is_ours)
             if is_ours or _names_ours(look, text):
                 if words[:1] == ("REFRESH",):  # each query reads what is committed
                     return _frame(acid, None)

@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
-from hiveacid.connectors.names import ensure_database, location_of, name_for, table_at
+from hiveacid.connectors.names import location_of, name_for, name_of_new, table_at
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -18,7 +18,6 @@ from hiveacid.errors import (
 )
 from hiveacid.session import Session
 from hiveacid.spark.conf import check_strings
-from hiveacid.sql import parse_table_name
 from hiveacid.table import AcidTable
 
 if TYPE_CHECKING:
@@ -222,9 +221,8 @@ class _Writer(Told):
             partitioned_by = ours.definition.partition_keys
         buckets, bucketed_by = self._told.get("buckets", (None, ()))
         path = options.get("path")
-        ensure_database(self._acid, parse_table_name(name))
         self._acid.create_table(
-            name,
+            name_of_new(self._acid, name),
             self._owner,
             partitioned_by=partitioned_by,
             bucketed_by=bucketed_by,
@@ -305,9 +303,8 @@ class _WriterV2(Told):
             raise UnsupportedError("clusterBy is not supported for tables of ours")
         if how == "replace" and ours is None:
             raise NotFoundError(f"Table not found {self._name}", code=10001, table=self._name)
-        ensure_database(self._acid, parse_table_name(self._name))
         self._acid.create_table(
-            self._name,
+            name_of_new(self._acid, self._name),
             self._owner,
             partitioned_by=[_column_name(one) for one in self._told.get("partitioned_by", ())],
             properties=self._told.get("properties", {}),

@@ -391,7 +391,10 @@ def _assignments(
 
 
 def parse_merge(cursor: Cursor) -> Merge:
-    """MERGE INTO t [[AS] alias] USING source [[AS] alias] ON condition WHEN ... THEN ..."""
+    """MERGE [WITH SCHEMA EVOLUTION] INTO t [[AS] alias] USING source [[AS] alias] ON condition
+    WHEN ... THEN ...
+    """
+    evolve = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     table, alias, target = _target(cursor, "USING")
     cursor.expect("USING")
@@ -414,7 +417,7 @@ def parse_merge(cursor: Cursor) -> Merge:
         clauses.append(_merge_clause(cursor, parser, relations))
     if not clauses:
         raise cursor.error("MERGE has no WHEN clause (rule whenClauses)")
-    return Merge(table, source, on, tuple(clauses), alias, source_alias)
+    return Merge(table, source, on, tuple(clauses), alias, source_alias, evolve=evolve)
 
 
 def _merge_clause(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from unittest.mock import patch
@@ -12,6 +13,7 @@ from tests.unit.cli.running import Done, run
 
 import hiveacid
 from hiveacid import read_arrow
+from hiveacid.cli import query
 
 
 @pytest.fixture
@@ -63,3 +65,24 @@ def test_a_line_that_does_not_fit_ends_it(url: str) -> None:
 def test_a_partition_that_is_none(url: str) -> None:
     done = stream(url, "--partition", "nonsense", lines=b"")
     assert done.returncode == 1 and "--partition is p=x or p=x/q=y" in done.stderr
+
+
+def test_an_interrupt_ends_the_input_and_what_was_read_is_committed(url: str) -> None:
+    take, before = query._Often.take, signal.getsignal(signal.SIGINT)
+
+    def interrupted(often: query._Often, line: bytes) -> None:
+        take(often, line)
+        if b"2" in line:
+            signal.raise_signal(signal.SIGINT)
+
+    read, write = os.pipe()
+    os.write(write, b'{"id": 1, "k": 1}\n{"id": 2, "k": 1}\n{"id": 3')
+    with (
+        open(read, encoding="utf-8") as source,
+        patch.object(sys, "stdin", source),
+        patch.object(query._Often, "take", interrupted),
+    ):
+        done = run("stream", "t", "--metastore", url)
+    os.close(write)
+    assert done.returncode == 0 and "2 rows in" in done.stderr, done.stderr
+    assert ids(url) == [1, 2] and signal.getsignal(signal.SIGINT) is before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -120,6 +121,13 @@ VALUES = {
 @pytest.mark.parametrize(("text", "expected"), VALUES.items())
 def test_value(text: str, expected: object) -> None:
     assert bound(text) == expected
+
+
+def test_merge_with_schema_evolution() -> None:
+    rest = "into t using d2.s on t.id = s.id when matched then update set *"
+    assert bound(f"merge with schema evolution {rest}") == replace(
+        bound(f"merge {rest}"), evolve=True
+    )
 
 
 def test_merge_with_every_kind_of_clause() -> None:
