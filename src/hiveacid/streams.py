@@ -51,7 +51,8 @@ class StreamingMethods:
         from hiveacid.streaming import StreamingConnection  # pyarrow is slow to load
         from hiveacid.streaming.record_writers import RecordWriter
 
-        if record_writer is not None and not isinstance(record_writer, RecordWriter):
+        is_writer = isinstance(record_writer, RecordWriter) and not isinstance(record_writer, type)
+        if record_writer is not None and not is_writer:
             raise wrong_argument("record_writer", "a record writer", record_writer)
         if rejected is not None and strict is True:
             raise InvalidInputError(

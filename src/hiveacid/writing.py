@@ -9,6 +9,10 @@ dicts. So is what the other calls take (``frame_or_table``); DataFrames of Spark
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from numbers import Number
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +22,14 @@ import pyarrow.compute as pc
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.predicates import ANYTHING
 from hiveacid.model.tables import Column, Table
-from hiveacid.model.types import HiveType, ListType, MapType, StructType
+from hiveacid.model.types import (
+    CharType,
+    HiveType,
+    ListType,
+    MapType,
+    StructType,
+    VarcharType,
+)
 from hiveacid.reading.rows import condition_of
 from hiveacid.reading.source import SessionTable
 from hiveacid.statements.arguments import checked, wrong_argument
@@ -28,7 +39,7 @@ from hiveacid.statements.driver_merge import ArrowDelete, ArrowMerge, WhenMatche
 from hiveacid.statements.evolve import added_columns, given_by_arrow, is_frame
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.values import DeleteResult, Insert, InsertResult, MergeResult, with_columns
-from hiveacid.storage.arrow_types import hive_type
+from hiveacid.storage.arrow_types import LOCAL_ZONED, hive_type
 from hiveacid.storage.plan.arrow_conditions import Condition
 from hiveacid.txn.view import Look
 
@@ -103,7 +114,9 @@ def deleted(table: SessionTable, keys_or_filter: object, *, purges: bool = False
         NotFoundError, InvalidInputError: as there.
     """
     is_filter = isinstance(keys_or_filter, str | pc.Expression)
-    rows = None if is_filter else arrow_table(keys_or_filter)
+    rows = None
+    if not is_filter:
+        rows = arrow_table(keys_or_filter, columns=lambda: table.definition.all_columns)
 
     def statement(look: Look) -> ArrowDelete:
         definition = look.definition(table.name)
@@ -311,34 +324,81 @@ def as_dict(row: Any) -> Mapping[str, object]:
 
 
 def _from_dicts(rows: Sequence[Mapping[str, object]], columns: Columns) -> pa.Table:
-    """NULL where a row lacks a column that another one has; maps are lists of keys and values."""
+    """NULL where a row lacks a column that another one has; maps are lists of keys and values.
+
+    Arrow tells the type of a column from its values together: a date beside a datetime makes dates
+    of both, a number beside a date another date. So values of several types, and those with a zone,
+    are first made what their column has.
+
+    Raises:
+        InvalidInputError: a value is a number where a time belongs, or the other way.
+    """
     names = dict.fromkeys(name for row in rows for name in row)
-    has_dicts = any(isinstance(value, dict | list) for row in rows for value in row.values())
-    kinds = {column.name: column.type for column in (columns() if has_dicts else ())}
-    return pa.table(
-        {
-            str(name): pa.array(
-                [_entries(row.get(name), kinds.get(str(name).lower())) for row in rows]
-            )
-            for name in names
-        }
-    )
+    given = {name: [row.get(name) for row in rows] for name in names}
+    types = {name: set(map(type, values)) - {NoneType} for name, values in given.items()}
+    several = [name for name in names if _is_read_by_others(types[name])]
+    kinds = {column.name: column.type for column in (columns() if several else ())}
+    for name in several:
+        kind = kinds.get(str(name).lower())
+        if str(kind) == "date" and len(types[name]) == 1:  # all datetimes, or of another column
+            continue
+        if kind is None and len(types[name]) > 1 and any(map(_is_moment, types[name])):
+            told = ", ".join(sorted(one.__name__ for one in types[name]))
+            raise InvalidInputError(f"column {name} has values of several types: {told}")
+        try:
+            given[name] = [_fitted(value, kind) for value in given[name]]
+        except TypeError as error:
+            raise InvalidInputError(f"column {name}: {error}", column=str(name)) from error
+    return pa.table({str(name): pa.array(values) for name, values in given.items()})
 
 
-def _entries(value: object, kind: HiveType | None) -> object:
-    """The value with the dicts that are maps, at any depth, as lists of their entries."""
+def _is_read_by_others(types: set[type]) -> bool:
+    return len(types) > 1 or any(issubclass(one, dict | list | datetime | Decimal) for one in types)
+
+
+def _is_moment(kind: type) -> bool:
+    return issubclass(kind, date | time | timedelta)
+
+
+def _fitted(value: object, kind: HiveType | None) -> object:
+    """The value as its column has it, at any depth; the dicts that are maps as lists of entries."""
     if isinstance(value, dict) and isinstance(kind, MapType):
         return [
-            {"key": _entries(key, kind.key), "value": _entries(item, kind.value)}
+            {"key": _fitted(key, kind.key), "value": _fitted(item, kind.value)}
             for key, item in value.items()
         ]
     if isinstance(value, dict) and isinstance(kind, StructType):
         kinds = {name.lower(): one for name, one in kind.fields}
-        given = {name: _entries(item, kinds.get(str(name).lower())) for name, item in value.items()}
+        given = {name: _fitted(item, kinds.get(str(name).lower())) for name, item in value.items()}
         lacking = kinds.keys() - {str(name).lower() for name in given}
         if len(given) + len(lacking) == len(kinds):  # else one is unknown: an error, later
             given |= dict.fromkeys(lacking)  # NULL, as where another row has them
         return given
     if isinstance(value, list) and isinstance(kind, ListType):
-        return [_entries(item, kind.element) for item in value]
-    return value
+        return [_fitted(item, kind.element) for item in value]
+    return value if value is None or kind is None else _leaf(value, kind)
+
+
+def _leaf(value: object, kind: HiveType) -> object:
+    """A value as Arrow converts it where it is alone.
+
+    Raises:
+        TypeError: a number where a time belongs, or the other way.
+    """
+    name = str(kind)
+    if name == "string" or isinstance(kind, CharType | VarcharType):
+        is_text = isinstance(value, str | list | dict)
+        return value if is_text else pa.scalar(value).cast(pa.string()).as_py()
+    if name in ("timestamp", LOCAL_ZONED) and isinstance(value, date):
+        zone = None if name == "timestamp" else timezone.utc
+        if not isinstance(value, datetime):
+            return datetime.combine(value, time(), zone)
+        return value if zone and value.tzinfo else value.replace(tzinfo=zone)
+    if name == "date" and isinstance(value, datetime):
+        if value.tzinfo is None and value.time() == time():
+            return value.date()
+    elif _is_moment(type(value)) is (name in ("date", "timestamp", LOCAL_ZONED)):
+        return value
+    elif not (_is_moment(type(value)) or isinstance(value, Number)):
+        return value  # a text, say, beside which Arrow takes no others
+    raise TypeError(f"{value!r} is no {kind}")

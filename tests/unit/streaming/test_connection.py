@@ -418,6 +418,7 @@ ARGUMENTS: list[tuple[dict[str, Any], type[AcidError]]] = [
     ({"table": "t", "partition": "k=1"}, InvalidInputError),
     ({"table": "t", "strict": "no"}, InvalidInputError),
     ({"table": "t", "record_writer": RegexWriter("(a)")}, InvalidInputError),
+    ({"table": "t", "record_writer": DelimitedWriter}, InvalidInputError),
 ]
 
 

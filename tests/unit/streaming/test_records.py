@@ -6,18 +6,24 @@ import datetime
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import hiveacid
 from hiveacid import read_arrow
 from hiveacid.errors import ConversionError, InvalidInputError, TransactionError
+from hiveacid.model.tables import Column
+from hiveacid.model.types import parse_type
 from hiveacid.session import Session
+from hiveacid.statements.arrow_rows import typed_column
 from hiveacid.streaming import DelimitedWriter, JsonWriter, RegexWriter, StreamState
 from hiveacid.streaming.record_writers import PythonRows
+from hiveacid.writing import arrow_table
 
 pytestmark = pytest.mark.slow
 
@@ -134,6 +140,52 @@ def test_what_a_record_lacks_does_not_depend_on_those_beside_it(acid: Session) -
         (None, {"x": 1, "y": 2}),
         *[(7, {"x": 1, "y": None})] * 2,
     ]
+
+
+_UTC = datetime.timezone.utc
+_ONE = datetime.timezone(datetime.timedelta(hours=1))
+_VALUES: tuple[object, ...] = (
+    1, 1.5, True, Decimal("1.5"), Decimal("1.25"), np.float32(1.1), float("nan"), "1", b"a", None,
+    datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2), datetime.datetime(2026, 1, 2, 5),
+    datetime.datetime(2026, 1, 2, 5, tzinfo=_UTC), datetime.datetime(2026, 1, 2, 5, tzinfo=_ONE),
+    [datetime.date(2026, 1, 2)], [datetime.datetime(2026, 1, 2, 5)],
+    [datetime.datetime(2026, 1, 2, 5, tzinfo=_ONE)],
+    [datetime.datetime(2026, 1, 2, 5, tzinfo=_UTC)], [1],
+)  # fmt: skip
+
+
+_KINDS = [
+    "int", "double", "string", "varchar(40)", "date", "timestamp", "timestamp with local time zone",
+    "array<string>", "array<timestamp>", "array<date>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_what_a_value_is_does_not_depend_on_those_beside_it(kind: str) -> None:
+    column = Column("v", parse_type(kind))
+
+    def stored(values: list[object]) -> list[str] | None:
+        try:
+            rows = arrow_table([{"v": value} for value in values], columns=lambda: [column])
+            return [repr(one) for one in typed_column(rows, column).to_pylist()]
+        except InvalidInputError:
+            return None
+
+    alone = [stored([value]) for value in _VALUES]
+    for one, other in permutations(range(len(_VALUES)), 2):
+        expected = [*(alone[one] or ()), *(alone[other] or ())]
+        together = stored([_VALUES[one], _VALUES[other]])
+        if alone[one] is None or alone[other] is None:
+            expected = None
+        assert together in (None, expected), (_VALUES[one], _VALUES[other])
+
+
+def test_a_date_beside_a_datetime_and_zones_that_differ(acid: Session) -> None:
+    given = (datetime.date(2026, 1, 2), MOMENT, *(MOMENT.replace(tzinfo=z) for z in (_UTC, _ONE)))
+    rows = [{"id": number, "v": value} for number, value in enumerate(given)]
+    assert streamed(acid, "timestamp", None, rows) == [
+        datetime.datetime(2026, 1, 2), *[MOMENT] * 3
+    ]  # fmt: skip
 
 
 def test_a_default_of_spark_is_no_silent_null(acid: Session) -> None:
