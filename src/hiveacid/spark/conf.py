@@ -8,6 +8,8 @@ import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -94,27 +96,59 @@ def spark_path(location: str) -> str:
     return re.sub("^s3n?:", "s3a:", location)
 
 
+@dataclass
+class _Held:
+    """A name that blocks have set: what it was before, is now, and what each block wants."""
+
+    before: str | None
+    now: str | None
+    wanted: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _SessionsNames:
+    lock: Lock = field(default_factory=Lock)
+    held: dict[str, _Held] = field(default_factory=dict)
+
+
+_NAMES: weakref.WeakKeyDictionary[SparkSession, _SessionsNames] = weakref.WeakKeyDictionary()
+
+
 @contextmanager
 def session_conf(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
     """Sets ``values`` in the session's configuration for the length of a block.
 
-    A name that this version of Spark does not know does no harm.
+    A name that this version of Spark does not know does no harm. Threads may share a session, as
+    streaming queries do: what it was comes back when the last of them leaves.
     """
-    before: dict[str, str | None] = {}
-    for name, value in values.items():
-        old = spark.conf.get(name, None)
-        if old == value:
-            continue
-        before[name] = old
-        spark.conf.set(name, value)
+    names = _NAMES.setdefault(spark, _SessionsNames())
+    with names.lock:
+        for name, value in values.items():
+            if name not in names.held:
+                before = spark.conf.get(name, None)
+                names.held[name] = _Held(before, before)
+            names.held[name].wanted.append(value)
+            _put(spark, name, names.held[name], value)
     try:
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+        with names.lock:
+            for name, value in values.items():
+                held = names.held[name]
+                held.wanted.remove(value)
+                if not held.wanted:
+                    del names.held[name]
+                _put(spark, name, held, held.wanted[-1] if held.wanted else held.before)
+
+
+def _put(spark: SparkSession, name: str, held: _Held, value: str | None) -> None:
+    if held.now == value:
+        return
+    held.now = value
+    if value is None:
+        spark.conf.unset(name)
+    else:
+        spark.conf.set(name, value)
 
 
 def is_ansi(spark: SparkSession) -> bool:
