@@ -17,7 +17,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 from hiveacid.compaction.cleaner import Cleaner
@@ -386,12 +386,9 @@ class _Purge:
             cleaned.append(f"statistics of {count} columns: ANALYZE TABLE takes them again")
         keys = [key for key in self._table.properties if key.startswith(_SPARK_STATISTICS)]
         if keys:
-
-            def without(table: Table) -> Table:
-                kept = {k: v for k, v in table.properties.items() if k not in keys}
-                return replace(table, properties=kept)
-
-            self._client.metastore.alter_table(self._table.name, without)
+            self._client.metastore.alter_table(
+                self._table.name, lambda now: now.without_properties(keys)
+            )
             cleaned.append(f"table properties {', '.join(sorted(keys))}")
         return tuple(cleaned)
 

@@ -14,7 +14,7 @@ from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
+from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql import parse_columns
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.attach import ACCEPT_ALL, VALID_TXNS, VALID_WRITE_IDS
@@ -102,10 +102,8 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
                 note="Wait for its end, or ABORT COMPACTIONS.",
             )
         valid, txns = context.client.own.detach_table(name, but=transaction.id)
-        kept = {key: text for key, text in table.properties.items() if key not in STATISTICS_KEYS}
-        if table.acid_mode is AcidMode.NONE:
-            return Detached(replace(table, properties=kept))
-        return Detached(replace(table, properties=kept), str(valid), str(txns))
+        left = table.without_properties(STATISTICS_KEYS)
+        return Detached(left, str(valid), str(txns)) if left.is_transactional else Detached(left)
 
     return DdlPlan(footprint.drop_table(name), run)
 

@@ -6,8 +6,8 @@ Keys of properties are looked up in any case, as Hive does for those it knows (m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NewType
 
@@ -178,6 +178,16 @@ class Table:
             return AcidMode.NONE
         mode = self.properties.get("transactional_properties", "default").lower()
         return AcidMode.INSERT_ONLY if mode == "insert_only" else AcidMode.FULL
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether writes to it need a transaction."""
+        return self.acid_mode is not AcidMode.NONE
+
+    def without_properties(self, keys: Collection[str]) -> Table:
+        """The same without some of its properties."""
+        kept = {key: text for key, text in self.properties.items() if key not in keys}
+        return replace(self, properties=kept)
 
     @property
     def has_hive_3_names(self) -> bool:

@@ -35,7 +35,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.statements.constraints import check_conditions, column_default, not_null_columns
-from hiveacid.storage.arrow_types import arrow_type, conform, list_offsets
+from hiveacid.storage.arrow_types import arrow_type, conform, is_number, list_offsets
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _BIGINT_SCALE: Final = 19
@@ -277,12 +277,6 @@ def _entries(array: pa.MapArray) -> pa.StructArray:
     return array.cast(pa.list_(entry)).flatten()
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    )
-
-
 def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
     """For each value whether it was changed; None where Arrow's cast had told."""
     before = given.type
@@ -292,9 +286,9 @@ def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
             text = pc.utf8_rtrim(text, " ")
         return pc.greater(pc.utf8_length(text), kind.length)
     name = kind.name if isinstance(kind, PrimitiveType) else ""
-    if pa.types.is_temporal(before) != pa.types.is_temporal(found.type) and _is_number(
+    if pa.types.is_temporal(before) != pa.types.is_temporal(found.type) and is_number(
         before
-    ) != _is_number(found.type):
+    ) != is_number(found.type):
         return given.is_valid()  # Arrow counts in the unit of its type, which nobody has said
     if pa.types.is_floating(before) and isinstance(kind, DecimalType):
         return pc.not_equal(found.cast(before), given)

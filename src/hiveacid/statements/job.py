@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
-from hiveacid.model.tables import AcidMode, Partition, StatementId, Table, TableName, WriteId
+from hiveacid.model.tables import Partition, StatementId, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.history import check_moves
@@ -313,8 +313,3 @@ class Work(ABC):
     @abstractmethod
     def result(self, written: WriteResult, write_id: WriteId) -> Result:
         """The statement's answer."""
-
-
-def is_transactional(table: Table) -> bool:
-    """Whether writes to the table need a transaction."""
-    return table.acid_mode is not AcidMode.NONE

@@ -14,7 +14,7 @@ undone in the same way; it shares the table, so its note has the number of its t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -179,7 +179,7 @@ def noted(table: Table, source: str, target: str) -> Table:
 
 def without_note(table: Table) -> Table:
     """The table without the note."""
-    return without_properties(table, keys=(RENAMING_FROM, RENAMING_TO))
+    return table.without_properties((RENAMING_FROM, RENAMING_TO))
 
 
 def undo_killed_rename(metastore: Metastore, table: Table, files: Files) -> bool:
@@ -221,15 +221,9 @@ def undo_killed(metastore: Metastore, table: Table, files: Files) -> bool:
         info = metastore.txn_info(TxnId(int(key.removeprefix(DROPPING))))
         if info is None or info.state is not TxnState.OPEN:
             put_back(metastore, table, hidden, files)
-            metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
+            metastore.alter_table(table.name, partial(Table.without_properties, keys=(key,)))
             undone = True
     return undone
-
-
-def without_properties(table: Table, *, keys: Collection[str]) -> Table:
-    """The table without these properties."""
-    kept = {key: value for key, value in table.properties.items() if key not in keys}
-    return replace(table, properties=kept)
 
 
 def hide(table: Table, partitions: Sequence[Partition], hidden: str, files: Files) -> None:

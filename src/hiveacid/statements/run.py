@@ -24,7 +24,7 @@ from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import Column, Partition, StatementId, Table, TableName, WriteId
 from hiveacid.statements.context import Bound, ExecutionContext, Needs, kind_of, locked
 from hiveacid.statements.insert import InsertWork, TruncateWork
-from hiveacid.statements.job import Job, Work, is_transactional
+from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.placement import (
     Placement,
@@ -125,7 +125,7 @@ def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
 def _refuse_what_stays(works: Sequence[Work]) -> None:
     """Writes to tables without transactions are seen at once, and stay."""
     for work in works:
-        if not is_transactional(work.table):
+        if not work.table.is_transactional:
             raise InvalidInputError(
                 f"{work.table.name} is not transactional: what is written to it could not be "
                 "rolled back with the transaction",
@@ -146,7 +146,7 @@ def _written_and_published(
         unit.txn.pending.add_columns(work.table.name, _added(work, view))
         _publish(unit, job, work, written)
         _log_written(work, job, written, seconds=clock.monotonic_s() - began_s)
-        if is_transactional(work.table):
+        if work.table.is_transactional:
             unit.txn.pending.facts.append(_facts(work, job, written))
     return tuple(
         work.result(written, job.write_id)
@@ -240,7 +240,7 @@ def _stage(
     txn, table = unit.txn, work.table
     write_id = WriteId(0)
     ids: tuple[StatementId, ...] = ()
-    if is_transactional(table):
+    if table.is_transactional:
         write_id = txn.write_id(table.name)
         ids = txn.take_statement_ids(table.name, work.statements)
     first = int(ids[0]) if ids else 0
@@ -293,7 +293,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
     written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
     placement = Placement.of(table, touched, known=known, files=job.files)
-    if not is_transactional(table):
+    if not table.is_transactional:
         written = placement.with_free_names(written)
     remade = publish_written(job, unit, placement, written)
     if table.partition_columns:
@@ -315,7 +315,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
 
 def _record(txn: Transaction, work: Work, written: WriteResult) -> None:
     table: Table = work.table
-    if not is_transactional(table):
+    if not table.is_transactional:
         return
     keys = table.partition_keys
     names: list[str | None] = [None] if written.files and not keys else []

@@ -33,7 +33,7 @@ from hiveacid.statements.context import (
     locked,
     locked_partitions,
 )
-from hiveacid.statements.job import Reader, definition_of, is_transactional, with_views
+from hiveacid.statements.job import Reader, definition_of, with_views
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import Footprint, TableRead
@@ -221,7 +221,7 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
     columns = {one.column for one in wanted if one.column is not None}
     types = {column.name: column.type for column in table.all_columns}
     context = reader.context
-    if not is_transactional(table) or not context.settings.count_from_statistics:
+    if not table.is_transactional or not context.settings.count_from_statistics:
         return None
     if not columns <= types.keys():
         return None

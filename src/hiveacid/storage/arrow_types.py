@@ -386,3 +386,10 @@ def _holds_text(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_holds_text(kind.field(i).type) for i in range(kind.num_fields))
     return bool(pa.types.is_string(kind))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a type of Arrow's is one of numbers."""
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )

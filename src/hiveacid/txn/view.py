@@ -10,7 +10,6 @@ under its locks; from the second everything else follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import NotFoundError
@@ -181,7 +180,8 @@ def is_same(before: Table | None, now: Table | None) -> bool:
     """Whether a name still stands for the same definition; its statistics may be others."""
     if before is None or now is None:
         return before is now
-    return before.id == now.id and _without_statistics(before) == _without_statistics(now)
+    before, now = (one.without_properties(STATISTICS_KEYS) for one in (before, now))
+    return before.id == now.id and before == now
 
 
 def is_another(before: Table | None, now: Table | None) -> bool:
@@ -192,8 +192,3 @@ def is_another(before: Table | None, now: Table | None) -> bool:
 def _identity(table: Table) -> object:
     """The table's number; where the metastore tells none, when it was made, and where it lies."""
     return (table.created_at_ms, table.location) if table.id is None else table.id
-
-
-def _without_statistics(table: Table) -> Table:
-    kept = {key: text for key, text in table.properties.items() if key not in STATISTICS_KEYS}
-    return replace(table, properties=kept)

@@ -53,7 +53,7 @@ from hiveacid.metastore.sql.partition_changes import keep_dropped, note_added
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.history import WHOLE_TABLE
 from hiveacid.model.statistics import STATISTICS_KEYS
-from hiveacid.model.tables import AcidMode, Column, Table, TableKind, TableName, storage_classes
+from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
 
 _T = TBLS.c
 _MOVE: Final = (
@@ -121,7 +121,7 @@ class SqlTables(Part, OwnDatabase, Catalog):
                 _rename(unit, ids, name, table.name)
                 if moved:
                     _move_partitions(unit, ids, old.location, table.location)
-            elif moved or _is_transactional(old) != _is_transactional(table):
+            elif moved or old.is_transactional != table.is_transactional:
                 forget_statistics(unit, table=ids.table)
             _delete_details(unit, ids, but=STATISTICS_KEYS)
             unit.ask(update(SDS).where(SDS.c.SD_ID == ids.storage).values(**_storage_values(table)))
@@ -141,7 +141,7 @@ class SqlTables(Part, OwnDatabase, Catalog):
             claim_place(unit, claim)
             if moved and table.name == name:
                 keep_dropped(unit, ids.table, [WHOLE_TABLE])
-            if _is_transactional(table) and not _is_transactional(old):
+            if table.is_transactional and not old.is_transactional:
                 note_added(unit, ids.table, [WHOLE_TABLE])
             if old.columns != table.columns:
                 keep_columns(unit, ids.table, old.columns)
@@ -380,10 +380,6 @@ def _move_partitions(unit: Unit, ids: TableIds, source: str, target: str) -> Non
             if found is not None and found.startswith(old)
         ],
     )
-
-
-def _is_transactional(table: Table) -> bool:
-    return table.acid_mode is not AcidMode.NONE
 
 
 def _exists(name: TableName) -> AlreadyExistsError:

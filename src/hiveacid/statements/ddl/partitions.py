@@ -30,7 +30,6 @@ from hiveacid.statements.locations import (
     put_back,
     undo_killed_rename,
     without_note,
-    without_properties,
 )
 from hiveacid.statements.partition_values import (
     PartitionCondition,
@@ -191,10 +190,10 @@ def _drop_hidden(
         metastore.drop_partitions(table.name, [one.values for one in doomed])
     except AcidError:
         put_back(metastore, table, hidden, context.files)
-        metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
+        metastore.alter_table(table.name, partial(Table.without_properties, keys=(key,)))
         raise
     delete_location(context.files, hidden, to_trash=to_trash)
-    metastore.alter_table(table.name, partial(without_properties, keys=(key,)))
+    metastore.alter_table(table.name, partial(Table.without_properties, keys=(key,)))
 
 
 def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> DdlPlan:

@@ -55,9 +55,9 @@ def check_footer(footer: Any) -> None:
     """
     rows = sum(stripe.numberOfRows for stripe in footer.stripes)
     if rows != footer.numberOfRows:
-        raise _damage(f"stripes of {footer.numberOfRows} rows", f"{rows} rows")
+        raise damage(f"stripes of {footer.numberOfRows} rows", f"{rows} rows")
     if footer.statistics and len(footer.statistics) != len(footer.types):
-        raise _damage(f"statistics of {len(footer.types)} columns", f"{len(footer.statistics)}")
+        raise damage(f"statistics of {len(footer.types)} columns", f"{len(footer.statistics)}")
     for node, known in zip(footer.types, footer.statistics, strict=False):
         _check_kind(known, kind=node.kind)
 
@@ -69,13 +69,13 @@ def check_types(nodes: Sequence[Any]) -> None:
         FormatError: they do not; context ``expected`` and ``found``.
     """
     if nodes[0].kind != _STRUCT:
-        raise _damage("a struct as root", f"kind {nodes[0].kind}")
+        raise damage("a struct as root", f"kind {nodes[0].kind}")
     names = [name for node in nodes for name in node.fieldNames]
     if not all(isinstance(name, str) for name in names):
-        raise _damage("field names in UTF-8", repr(next(n for n in names if type(n) is not str)))
+        raise damage("field names in UTF-8", repr(next(n for n in names if type(n) is not str)))
     children = sorted(child for node in nodes for child in node.subtypes)
     if children != list(range(1, len(nodes))):
-        raise _damage("each type below one other", f"types {children}")
+        raise damage("each type below one other", f"types {children}")
     for node in nodes:
         _check_type(node)
 
@@ -83,22 +83,22 @@ def check_types(nodes: Sequence[Any]) -> None:
 def _check_type(node: Any) -> None:
     """Children, lengths, precision and scale are possible; old writers leave the precision out."""
     if node.kind in _STATISTICS_OF and (node.subtypes or node.fieldNames):
-        raise _damage(f"no types below one of kind {node.kind}", f"{list(node.subtypes)}")
+        raise damage(f"no types below one of kind {node.kind}", f"{list(node.subtypes)}")
     if (
         node.kind == _DECIMAL
         and node.precision
         and not (node.scale <= node.precision <= _PRECISION_MAX)
     ):
-        raise _damage("a decimal type", f"decimal({node.precision},{node.scale})")
+        raise damage("a decimal type", f"decimal({node.precision},{node.scale})")
     if node.kind in (_CHAR, _VARCHAR) and not 1 <= node.maximumLength <= _LENGTH_MAX:
-        raise _damage("a length of text", f"{node.maximumLength}")
+        raise damage("a length of text", f"{node.maximumLength}")
 
 
 def _check_kind(known: Any, *, kind: int) -> None:
     """The statistics are of the type's kind."""
     found = {field.name for field, _ in known.ListFields()} & _KINDS_OF_STATISTICS
     if found - {_STATISTICS_OF.get(kind, "")}:
-        raise _damage(f"statistics of a type of kind {kind}", ", ".join(found))
+        raise damage(f"statistics of a type of kind {kind}", ", ".join(found))
 
 
 def is_checkable(footer: Any) -> bool:
@@ -188,15 +188,16 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except (InvalidOperation, TypeError) as error:
-        raise _damage("statistics that are decimals", repr(text)) from error
+        raise damage("statistics that are decimals", repr(text)) from error
 
 
 def _same(what: str, expected: object, found: object) -> None:
     if expected != found:
-        raise _damage(f"{what} of {expected}", str(found))
+        raise damage(f"{what} of {expected}", str(found))
 
 
-def _damage(expected: str, found: str) -> FormatError:
+def damage(expected: str, found: str) -> FormatError:
+    """A file that has something else in the place of what is expected."""
     return FormatError(f"expected {expected}, found {found}", expected=expected, found=found)
 
 
@@ -209,7 +210,7 @@ def check_columns(
         FormatError: one differs; context ``expected`` and ``found``.
     """
     if len(statistics) != len(kinds):
-        raise _damage(f"statistics of {len(kinds)} columns", f"{len(statistics)}")
+        raise damage(f"statistics of {len(kinds)} columns", f"{len(statistics)}")
     for number, array in columns.items():
         _check_kind(statistics[number], kind=kinds[number])
         check_column(array, statistics[number], kind=kinds[number])

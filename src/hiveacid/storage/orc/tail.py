@@ -36,7 +36,7 @@ from hiveacid.model.types import (
 )
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.damage import check_footer, check_types
+from hiveacid.storage.orc.damage import check_footer, check_types, damage
 
 MAGIC: Final = b"ORC"
 _FIRST_READ_BYTES: Final = 64 * 1024
@@ -197,7 +197,7 @@ def _check(tail: OrcTail, *, size_bytes: int) -> None:
     """
     end = max((stripe.offset + stripe.size_bytes for stripe in tail.stripes), default=0)
     if end > size_bytes - tail.tail_bytes:
-        raise _not_orc(f"stripes up to byte {end}", f"{size_bytes - tail.tail_bytes} bytes")
+        raise damage(f"stripes up to byte {end}", f"{size_bytes - tail.tail_bytes} bytes")
     text = tail.user_metadata.get(STATS_KEY)
     if text is not None:
         parse_stats(text.decode("ascii", "replace"))
@@ -225,21 +225,19 @@ def parse_tail(end: bytes, *, own: bool = False) -> OrcTail:
     try:
         compression = Compression(postscript.compression)
     except ValueError as error:
-        raise _not_orc("a known compression", f"kind {postscript.compression}") from error
+        raise damage("a known compression", f"kind {postscript.compression}") from error
     footer_end = len(end) - 1 - size
     footer_start = footer_end - postscript.footerLength
     metadata_start = footer_start - postscript.metadataLength
     if metadata_start < 0:
-        raise _not_orc(
-            f"{1 + size + footer_end - metadata_start} bytes of tail", f"{len(end)} bytes"
-        )
+        raise damage(f"{1 + size + footer_end - metadata_start} bytes of tail", f"{len(end)} bytes")
     block = int(postscript.compressionBlockSize) or 256 * 1024
     raw = decompress(end[footer_start:footer_end], compression=compression, block_bytes=block)
     footer = parse_message(proto.Footer, raw, what="footer")
     if not own:
         check_footer(footer)
     if not footer.types:
-        raise _not_orc("a type tree", "no types")
+        raise damage("a type tree", "no types")
     return OrcTail(
         compression=compression,
         block_bytes=block,
@@ -310,7 +308,7 @@ def decompress(section: bytes, *, compression: Compression, block_bytes: int) ->
         size = header >> 1
         chunk = section[at : at + size]
         if len(chunk) < size:
-            raise _not_orc(f"a chunk of {size} bytes", f"{len(chunk)} bytes")
+            raise damage(f"a chunk of {size} bytes", f"{len(chunk)} bytes")
         parts.append(chunk if header & 1 else _decompress_chunk(chunk, compression, block_bytes))
         at += size
     return b"".join(parts)
@@ -328,8 +326,8 @@ def _decompress_chunk(chunk: bytes, compression: Compression, block_bytes: int) 
         if compression is Compression.LZ4:
             return _lz4_block(chunk, limit=block_bytes)
     except (zlib.error, OSError, ValueError, IndexError, pa.ArrowException) as error:
-        raise _not_orc(f"{compression.name} data", "damaged bytes") from error
-    raise _not_orc("NONE, ZLIB, SNAPPY, LZ4 or ZSTD compression", compression.name)
+        raise damage(f"{compression.name} data", "damaged bytes") from error
+    raise damage("NONE, ZLIB, SNAPPY, LZ4 or ZSTD compression", compression.name)
 
 
 def _inflated(chunk: bytes) -> bytes:
@@ -396,14 +394,14 @@ def stored(section: bytes, *, tail: OrcTail) -> bytes:
 
 def _postscript(end: bytes) -> tuple[Any, int]:
     if not end:
-        raise _not_orc("an ORC postscript", "an empty file")
+        raise damage("an ORC postscript", "an empty file")
     size = end[-1]
     if size < len(MAGIC) + 1 or len(end) < size + 1:
-        raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
+        raise damage("an ORC postscript", f"last bytes {end[-8:]!r}")
     raw = end[-1 - size : -1]
     postscript = parse_message(proto.PostScript, raw, what="postscript")
     if postscript.magic != "ORC":
-        raise _not_orc("an ORC postscript", f"last bytes {end[-8:]!r}")
+        raise damage("an ORC postscript", f"last bytes {end[-8:]!r}")
     return postscript, size
 
 
@@ -417,12 +415,8 @@ def parse_message(message: Any, raw: bytes, *, what: str) -> Any:
     try:
         parsed.ParseFromString(raw)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise _not_orc(f"an ORC {what}", "bytes that do not parse") from error
+        raise damage(f"an ORC {what}", "bytes that do not parse") from error
     return parsed
-
-
-def _not_orc(expected: str, found: str) -> FormatError:
-    return FormatError(f"expected {expected}, found {found}", expected=expected, found=found)
 
 
 def stripes_of(footer: Any) -> tuple[Stripe, ...]:
@@ -469,7 +463,7 @@ def _type_tree(serialised: tuple[bytes, ...]) -> tuple[OrcType, ...]:
     for number in reversed(range(len(nodes))):  # children come after their parents
         children = list(nodes[number].subtypes)
         if any(child <= number or child not in built for child in children):
-            raise _not_orc("children after their parent", f"type {number} -> {children}")
+            raise damage("children after their parent", f"type {number} -> {children}")
         built[number] = _hive_type(nodes[number], [built[child] for child in children])
     return tuple(
         OrcType(type=built[number], children=tuple(nodes[number].subtypes))
@@ -495,4 +489,4 @@ def _hive_type(node: Any, children: Sequence[HiveType]) -> HiveType:
         return StructType(tuple(zip(node.fieldNames, children, strict=True)))
     if kind == _UNION:
         return UnionType(tuple(children))
-    raise _not_orc("a known ORC type", f"kind {kind} with {len(children)} children")
+    raise damage("a known ORC type", f"kind {kind} with {len(children)} children")

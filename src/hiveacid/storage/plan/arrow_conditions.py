@@ -32,7 +32,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, is_number
 
 _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.EQ: operator.eq,
@@ -146,7 +146,7 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             readable = pc.match_substring_regex(field, _NUMBER)
             text = pc.if_else(readable, field, pa.scalar(None, pa.string()))
             return compare(pc.utf8_trim_whitespace(text).cast(pa.float64()), float(number))
-        if _is_numeric(arrow) and (number is not None or isinstance(value, str)):
+        if is_number(arrow) and (number is not None or isinstance(value, str)):
             plain = _number_in(value) if isinstance(value, str) else number
             assert plain is not None
             if isinstance(plain, float) or pa.types.is_floating(arrow):
@@ -250,12 +250,6 @@ def _truth(text: str) -> bool:
 
 def _is_integer(kind: HiveType) -> bool:
     return bool(pa.types.is_integer(arrow_type(kind)))
-
-
-def _is_numeric(arrow: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow)
-    )
 
 
 # -------------------------------------------------------------------- partitions
