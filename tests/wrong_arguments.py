@@ -48,7 +48,7 @@ NATURAL: Final[Mapping[str, Any]] = {
 }
 FOR_THE_HOUSE: Final = {
     *("execute", "lease", "table_definition", "close", "client"),
-    *("use_database", "control", "compactions_listing", "definition_context"),
+    *("use_database", "control", "definition_context"),
     *("run", "look", "over", "take_over", "purged", "restored", "reading_context", "as_of"),
     "rows_explained",
 }

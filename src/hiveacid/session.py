@@ -377,10 +377,6 @@ class Session(
         """Begins or ends SQL's transaction, or goes back to a savepoint of it."""
         return self._control.apply(statement, commit=partial(commit_unit, self._context()))
 
-    def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
-        """Carries out what SQL says about compactions."""
-        return self._compacting.listing(statement)
-
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A block at whose end the leases end of what was read in it: DataFrames made in it are

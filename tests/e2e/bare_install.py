@@ -178,7 +178,7 @@ def streamed(stream: Any) -> None:
 
 
 FOR_STATEMENTS = {
-    *("lease", "use_database", "control", "compactions_listing", "definition_context"),
+    *("lease", "use_database", "control", "definition_context"),
     *("look", "run", "over", "take_over", "purged", "restored", "reading_context", "as_of"),
     "rows_explained",
 }

@@ -39,7 +39,6 @@ from hiveacid.model.transactions import LockComponent
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import quoted
-from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.history import DescribeHistory, RestoreTable
 from hiveacid.statements.locations import undo_killed
 from hiveacid.statements.values import Listing, Merge, Purge
@@ -97,9 +96,6 @@ class OpenSession(Protocol):
 
     def control(self, statement: Any) -> Listing | None:
         """Begin, end or go back in the session's transaction."""
-
-    def compactions_listing(self, statement: CompactionStatement) -> Listing | None:
-        """Carry out what is about compactions."""
 
     def restored(self, statement: RestoreTable) -> Any:
         """Carry out RESTORE."""

@@ -305,7 +305,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     session_state.UnlockTable: _unlock,
     session_state.UnlockDatabase: _unlock,
     compact.Compact: _says(
-        lambda context, value: context.owner.compactions_listing(value), commits=True
+        lambda context, value: context.owner.compacting.listing(value), commits=True
     ),
     dml.Purge: Handler(
         carry_out=lambda context, bound: context.owner.purged(
@@ -334,7 +334,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
             compact.WhyCompact,
             dml.DescribeDetail,
         ),
-        _says(lambda context, value: context.owner.compactions_listing(value)),
+        _says(lambda context, value: context.owner.compacting.listing(value)),
     ),
     **dict.fromkeys(
         session_state.TransactionStatement.__args__,
