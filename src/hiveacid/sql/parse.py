@@ -1,8 +1,8 @@
 """Text -> parsed statements; read this first.
 
-``parse`` splits at ``;`` and hands each statement to the grammar of its first word: ``dml``
-(queries and DML), ``ddl``, ``alter``, ``show``. Nothing is guessed: a statement that no grammar
-owns is refused.
+``parse`` splits at ``;`` and hands each statement to the grammar of its first word: in ``query``
+and ``dml`` (queries, DML), ``ddl`` (CREATE, ALTER, DROP), ``changes`` (tags, UNDO), ``commands``
+(all others). Nothing is guessed: a statement that no grammar owns is refused.
 """
 
 from __future__ import annotations

@@ -133,8 +133,7 @@ def check_merge(statement: Merge, table: Table) -> None:
 
     Raises:
         InvalidInputError: 10008 (source and target have one name), 10404 to 10406 (a clause that
-            can never apply), or as
-            ``check_row_changes``, ``check_assigned``, ``check_insert``.
+            can never apply), or as ``check_row_changes``, ``check_assigned``, ``check_insert``.
     """
     only_inserts = all(isinstance(clause, NotMatchedInsert) for clause in statement.clauses)
     check_row_changes(table, rows=not only_inserts)

@@ -279,8 +279,7 @@ def _listings(
 # Reading without a lease: what compactions and cleanings in the middle of it do.
 #
 # A reader who lists a directory may find that a cleaner was quicker. That is told from a file that
-# is
-# missing from a directory that still counts, and neither is ever passed over.
+# is missing from a directory that still counts, and neither is ever passed over.
 
 
 _LISTINGS_MAX: Final = 5

@@ -238,8 +238,7 @@ class TableReader:
 # Read a partition directory of a table without row ids: the rows of all its files, in order.
 #
 # What ``merge_read`` is for tables with row events. Every file of the chosen base and deltas
-# counts,
-# whatever its name, and so do those outside them in a table without transactions.
+# counts, whatever its name, and so do those outside them in a table without transactions.
 
 
 def plain_read(

@@ -48,8 +48,8 @@ class TableWrite:
     """A table written.
 
     ``partitions`` are the partitions whose rows may change, or the one static partition of an
-    INSERT. None: the
-    whole of an unpartitioned table, or partitions that only the rows will tell.
+    INSERT. None: the whole of an unpartitioned table, or partitions that only the rows will
+    tell.
     """
 
     table: Table

@@ -1,8 +1,8 @@
 """The transaction tables: Hive 4.1's own names, columns and indexes (metastore.md section 1).
 
 Objects that Hive does not have are called ``HIVEACID_...``: ``HIVEACID_VERSION`` holds the version
-of this
-schema, the extra indexes keep the hot queries short when millions of rows are in the tables.
+of this schema, the extra indexes keep the hot queries short when millions of rows are in the
+tables.
 """
 
 from __future__ import annotations

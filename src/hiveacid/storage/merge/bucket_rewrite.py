@@ -284,8 +284,7 @@ def _named(plan: RewritePlan) -> Iterator[tuple[DataFile, str]]:
         yield file, format_original_file(OriginalFileName(bucket, 0, str(copy) if copy else None))
 
 
-# -------------------------------------------------------------------- the next items made by a
-# thread
+# -------------------------------------------------------------------- items made by a thread
 # The next items of an iterator are made while one is in use.
 
 

@@ -109,8 +109,7 @@ def _tail(
 # Which unit the timestamps of a scan have: nanoseconds where every value fits, else microseconds.
 #
 # Hive has nanoseconds in the years 1 to 9999, Arrow's nanoseconds end in 1677 and 2262. Which
-# values
-# there are, the statistics in the files' tails tell.
+# values there are, the statistics in the files' tails tell.
 
 
 _NARROW_MS: Final = (2**63 // 10**6) - 2 * 86_400_000
