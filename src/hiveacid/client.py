@@ -19,7 +19,8 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
-from hiveacid.storage.filesystem import Files, one_name
+from hiveacid.storage.filesystem import Files
+from hiveacid.storage.locations import one_name
 from hiveacid.storage.stores import Lookup
 from hiveacid.txn.manager import TransactionManager
 

@@ -30,7 +30,7 @@ from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, make_table
 from hiveacid.statements.show import create_table_text
 from hiveacid.statements.values import shortened
-from hiveacid.storage.filesystem import one_name
+from hiveacid.storage.locations import one_name
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look

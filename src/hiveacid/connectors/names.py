@@ -21,7 +21,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
 from hiveacid.sql import parse_table_name
-from hiveacid.storage.filesystem import one_name
+from hiveacid.storage.locations import one_name
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.model.tables import Column
 from hiveacid.spark.text import single_quoted
 from hiveacid.storage.arrow_types import arrow_type, hive_type
-from hiveacid.storage.filesystem import root_of
+from hiveacid.storage.locations import root_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -51,7 +51,7 @@ from hiveacid.statements.values import (
     Query,
     Update,
 )
-from hiveacid.storage.filesystem import root_of
+from hiveacid.storage.locations import root_of
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.txn.footprint import Footprint, lock_components
 from hiveacid.txn.transaction import Transaction

@@ -33,7 +33,8 @@ from hiveacid.model.tables import (
     TxnId,
 )
 from hiveacid.model.transactions import TxnState
-from hiveacid.storage.filesystem import Files, one_name
+from hiveacid.storage.filesystem import Files
+from hiveacid.storage.locations import one_name
 
 
 def table_location(database: Database, table: str) -> str:

@@ -13,17 +13,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
-from hiveacid.storage.failures import Retries, mapped
+from hiveacid.errors import MissingFileError, StorageError
+from hiveacid.storage.failures import Retries, mapped, storage_error
+from hiveacid.storage.locations import LOCAL, root_of, split
 from hiveacid.storage.ranged import SMALL_BYTES, far_file, opened
 from hiveacid.storage.s3_requests import (
+    NO_S3,
     Requests,
     are_apart,
     list_together,
@@ -40,14 +41,11 @@ from hiveacid.storage.stores import (
     s3_of_hadoop,
 )
 
-_URI: Final = re.compile(
-    r"(?P<root>[A-Za-z][A-Za-z0-9+.-]*://[^/?]*)(?P<path>/[^?]*)?(?P<query>\?.*)?"
-)
-
 _Answer = TypeVar("_Answer")
-_LOCAL: Final = "/"
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 _COPIES_AT_ONCE: Final = 16
+_NOWHERE: Final = "_hiveacid_nobody_makes_this"
+"""A name that is in no bucket, but of a server that says yes to everything."""
 _REQUESTS_AT_ONCE: Final = 64
 
 
@@ -84,7 +82,7 @@ class FileSystem:
         self.s3 = s3 or s3_of_environment()
         self._retries = (retries or Retries()).of_a_server()
         self._fs, prefix = pafs.LocalFileSystem(), ""
-        if self._root != _LOCAL:
+        if self._root != LOCAL:
             own = (self._root, self.s3, self._retries.deadline_s)
             with mapped(self._root):
                 self._fs, prefix = self._retries.run(lambda: opened_root(*own), subject=root)
@@ -119,14 +117,14 @@ class FileSystem:
         Raises:
             InvalidInputError: a relative path.
         """
-        path = _split(location)[1].strip("/")
+        path = split(location)[1].strip("/")
         if self.is_object_store:
             path = re.sub("/+", "/", path)  # as Hadoop takes it, and a disk does
         return f"{self._prefix}/{path}".rstrip("/") or "/"
 
     def location_of(self, path: str) -> str:
         """The location of one of its paths."""
-        if self._root == _LOCAL:
+        if self._root == LOCAL:
             return path or "/"
         root, mark, query = self._root.partition("?")
         return f"{root.rstrip('/')}{path.removeprefix(self._prefix)}{mark}{query}"
@@ -203,7 +201,7 @@ class FileSystem:
                 file = opened(requests, path, size_bytes=size_bytes)
             else:
                 file = self._retries.run(lambda: self._opened(path), subject=path)
-        if self._root == _LOCAL or isinstance(file, pa.BufferReader):
+        if self._root == LOCAL or isinstance(file, pa.BufferReader):
             return file
         return far_file(file, path, retries=self._retries)
 
@@ -217,6 +215,7 @@ class FileSystem:
         """Create or replace a file; its directory must exist (object stores need none)."""
         if self.uploads is not None:
             return self.uploads.open_whole(path, is_there=partial(self._is_there_of, path))
+        self._check_server()
         return self._asked(path, lambda: self._fs.open_output_stream(path, compression=None))
 
     def read_bytes(self, path: str) -> bytes:
@@ -240,6 +239,7 @@ class FileSystem:
             with mapped(path):
                 requests.put(path, data, {})
             return
+        self._check_server()
 
         def write() -> None:
             with self._fs.open_output_stream(path, compression=None) as stream:
@@ -406,15 +406,20 @@ class FileSystem:
 
     def _check_bucket(self, *, seen: bool) -> None:
         """A listing of a bucket that is not there is empty; nobody may take it for a table's."""
-        requests = self._own_requests()
+        requests, bucket = self._own_requests(), self._prefix
         if not seen and requests is not None:
-            with mapped(self._prefix):
+            with mapped(bucket):
                 requests.check()
-        elif not seen and self._info(self._prefix).type == pafs.FileType.NotFound:
-            raise StorageError(
-                f"There is no bucket {self._prefix}", path=self._prefix, detail="no-bucket"
-            )
+        elif not seen and not self.exists(bucket):
+            raise StorageError(f"There is no bucket {bucket}", path=bucket, detail="no-bucket")
+        elif not seen and self.exists(f"{bucket}/{_NOWHERE}"):
+            raise storage_error(OSError(f"{NO_S3}: it has whatever one asks for"), path=bucket)
         self._is_there = True
+
+    def _check_server(self) -> None:
+        """The library does not see what answers it when it writes."""
+        if self.s3.endpoint and is_s3(self._root) and not self._is_there:
+            self._check_bucket(seen=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,38 +467,3 @@ class Files:
     def __reduce__(self) -> tuple[object, ...]:
         s3 = self._s3_access() if any(map(is_s3, self._systems)) else self.s3
         return partial(Files, s3=s3, retries=self.retries.of_a_server(answers=True)), ()
-
-
-def one_name(location: str) -> str:
-    """The one name of all locations of a directory: without ``file:``, symbolic links and doubled
-    slashes, which may be there or not; the directory need not exist.
-
-    Raises:
-        InvalidInputError: no file system of that scheme, or a relative path.
-    """
-    root, path = _split(location)
-    if root == _LOCAL:
-        return str(Path(f"/{path.strip('/')}").resolve())
-    parts = [part for part in path.split("/") if part]
-    return "/".join([root.partition("?")[0].rstrip("/"), *parts])
-
-
-def root_of(location: str) -> str:
-    """What locations of one file system have in common: ``/`` is this machine's.
-
-    Raises:
-        InvalidInputError: a relative path.
-    """
-    return _split(location)[0]
-
-
-@lru_cache(maxsize=256)  # a partition is asked for several times in a row
-def _split(location: str) -> tuple[str, str]:
-    """The root of a location and its path below it."""
-    if location.startswith(("/", "file:")):
-        return _LOCAL, location.removeprefix("file:")
-    match = _URI.fullmatch(location)
-    if match is None:
-        raise InvalidInputError(f"location {location!r} is not absolute", location=location)
-    root = re.sub("^s3[an]:", "s3:", match["root"])
-    return f"{root}/{match['query'] or ''}", match["path"] or ""

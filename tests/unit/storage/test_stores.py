@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -19,7 +20,8 @@ from hiveacid.client import open_client
 from hiveacid.errors import InvalidInputError, MissingExtraError, StorageError
 from hiveacid.settings import Settings
 from hiveacid.storage.failures import Retries, mapped
-from hiveacid.storage.filesystem import FileInfo, Files, FileSystem, one_name
+from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
+from hiveacid.storage.locations import one_name
 from hiveacid.storage.s3_uploads import Upload
 from hiveacid.storage.stores import (
     S3Access,
@@ -384,6 +386,20 @@ def test_a_server_that_says_yes_to_everything_is_told_to_be_none_of_s3(name: str
             OF_A_SERVER[name](*files.at("s3://bucket/t"))
         assert raised.value.context["detail"] == "no-s3"
         assert "hiveacid.s3.endpoint" in raised.value.__notes__[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["list", "list together", "write", "open"])
+def test_so_it_is_where_the_library_alone_knows_the_keys(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with answering(lambda _, __: (200, "<!doctype html><html>console</html>")) as (files, _):
+        for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(variable, "x")  # the library looks there
+        alone = FileSystem("s3://bucket/", replace(files.s3, keys=None))
+        assert alone.uploads is None
+        with pytest.raises(StorageError, match="of bucket does not speak S3"):
+            OF_A_SERVER[name](alone, alone.path_of("s3://bucket/t"))
 
 
 @pytest.mark.parametrize("endpoint", ["http://", "http://host:9000/minio", "host/bucket"])
