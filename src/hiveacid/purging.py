@@ -24,6 +24,7 @@ from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.purge import Holding, Keys, PurgedFile, PurgeReport, View, still_there
 from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
 from hiveacid.model.compactions import CompactionState
+from hiveacid.model.history import Pin
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import moment
 from hiveacid.model.tables import NO_CLEANUP, AcidMode, Partition, Table, TxnId, WriteId, is_true
@@ -102,6 +103,7 @@ class _Purge:
         self._begun_ms = self._client.clock.now_ms()
         self._deleted = 0
         self._swept: tuple[str, ...] = ()
+        self._pins: Sequence[Pin] = ()
         self._dropped: tuple[str, ...] = ()
 
     def run(self) -> PurgeReport:
@@ -110,6 +112,7 @@ class _Purge:
         for number in range(_ROUNDS_MAX):
             before = self._last_write_id()
             deleted = self._delete()
+            self._drop_pins()  # not before it is known that WHERE can be carried out
             rows = 0 if deleted is None else deleted.rows or 0
             self._deleted += rows
             if number and not rows:
@@ -134,14 +137,18 @@ class _Purge:
                 table=str(self._table.name),
                 note=f"ALTER TABLE {self._table.name} UNSET TBLPROPERTIES ('{NO_CLEANUP}')",
             )
-        pins = self._client.own.pins(self._table.name, in_force=True)
-        if pins and not self._value.drop_pins:
+        self._pins = self._client.own.pins(self._table.name, in_force=True)
+        if self._pins and not self._value.drop_pins:
             raise self._needed((), "is refused", ())
         if not self._value.wait_s:
             self._wait(lambda: self._open() or None, "is refused", ())
-        if pins:
-            self._client.own.drop_pins(pins)
-            self._dropped = tuple(f"{one}, which kept version {one.write_id}" for one in pins)
+
+    def _drop_pins(self) -> None:
+        """Those that were there when it began."""
+        if self._pins:
+            self._client.own.drop_pins(self._pins)
+            self._dropped = tuple(f"{one}, which kept version {one.write_id}" for one in self._pins)
+        self._pins = ()
 
     def _open(self, last: TxnId | None = None) -> list[TxnInfo]:
         """The open transactions, or those up to ``last``: a cleaner waits for each of them."""
@@ -357,6 +364,9 @@ class _Purge:
         texts = sum(one.statement is not None for one in self._client.own.commits(self._table.name))
         if texts:
             named.append(f"the texts of {texts} statements in the table's history")
+        side = self._table.name.rejected
+        if self._client.metastore.get_tables((side,)):
+            named.append(f"{side}, where streams put records that do not fit: a PURGE of its own")
         cleaned = (*self._dropped, *self._forget_statistics())
         report = self._report(
             after,

@@ -61,8 +61,7 @@ class StreamingMethods:
                 note="Say strict=False, too.",
             )
         name = self.table_name(table)
-        side = TableName(name.database, f"{name.table}_rejected")
-        side = self.table_name(rejected) if rejected else side
+        side = self.table_name(rejected) if rejected else name.rejected
         return StreamingConnection(
             self.client,
             name,

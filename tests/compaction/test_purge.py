@@ -14,6 +14,7 @@ import hiveacid
 from hiveacid import purging
 from hiveacid.compaction.purge import PurgeReport
 from hiveacid.errors import (
+    AcidError,
     ConflictError,
     InvalidInputError,
     LockError,
@@ -164,6 +165,10 @@ def test_tags_are_named_and_nothing_is_done_unless_they_are_dropped(world: World
         assert caught.value.context["pins"] == ("tag q3",)
         assert any("DROP PINS" in note for note in caught.value.__notes__)
     assert world.ids() == [1, 2, 3, 4]
+    for wrong in ("nme = 1", "id = ", "upper(v) = 'X'"):
+        with pytest.raises(AcidError):
+            world.acid.table("t").purge(where=wrong, drop_pins=True)
+        assert [one.name for one in world.acid.tags()] == ["lately", "q3"], wrong
     world.delete(2)
     found = world.acid.sql("purge table t where id = 1 drop pins")
     assert (found.rows_found, found.rows_sought) == (0, 2)
@@ -286,3 +291,16 @@ def test_it_commits_at_once_and_needs_spark_for_what_arrow_cannot_tell(world: Wo
     with pytest.raises(SparkNeededError):
         purge(world, "substr(v, 1, 6) = 'secret'")
     assert world.ids() == [1, 2, 3, 4]
+
+
+def test_what_streams_refused_is_named(world: World) -> None:
+    """Their records are texts in a table of its own, with columns of its own."""
+    assert not any("rejected" in one for one in purge(world, "id = 1").named)
+    with world.acid.stream("t", strict=False) as stream, stream.transaction():
+        stream.write({"id": "x", "v": "secretC"})
+    named = purge(world, "id = 2").named
+    assert any(one.startswith("default.t_rejected") for one in named), named
+    (record,) = hiveacid.read_arrow(world.acid.table("t_rejected")).read_all().to_pylist()
+    assert "secretC" in record["record"]
+    found = world.acid.table("t_rejected").purge(where="record = '" + record["record"] + "'")
+    assert (found.rows_deleted, holding(world)) == (1, [])

@@ -73,6 +73,8 @@ class PastHistory(Definitions):
             (3, self._restore),
             (3, self._undo),
             (2, self._purge),
+            (5, self._stream),
+            (2, self._vacuum),
             (3, lambda: check_all(self, asked=1)),
         ]
         weights, actions = zip(*steps, strict=True)
@@ -162,6 +164,27 @@ class PastHistory(Definitions):
         text = f"insert into {model.name} ({names}) values {texts}"
         after = view + Counter(map(model.row, rows))
         return text, lambda: (player.txn or player.session).sql(text), after, False
+
+    def _stream(self) -> None:
+        """Some transactions of a stream, closed with write ids left, which it aborts."""
+        model = self.random.choice(self.tables)
+        batch = self.random.choice((1, 2, 4))
+
+        def write() -> None:
+            with self.world.acid.stream(model.name, transactions_per_batch=batch) as stream:
+                for _ in range(self.random.randint(1, 3)):
+                    rows = self._rows(model)
+                    stream.begin()
+                    for row in rows:
+                        stream.write(row)
+                    if self.random.random() < 0.3:
+                        stream.abort()
+                        continue
+                    stream.commit()
+                    self.sync(model, model.rows + Counter(map(model.row, rows)))
+
+        self._try(f"stream of {batch} into {model.name}", write)
+        self.sync(model, model.rows)
 
     def _overwrite(self, player: Player, model: TableModel, view: Rows) -> Any:
         rows = self._rows(model)

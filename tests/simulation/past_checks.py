@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.past_model import Columns, Rows, State, TableModel, in_columns, value_of
 
 import hiveacid
-from hiveacid.errors import AcidError, NotFoundError, SnapshotExpiredError
+from hiveacid.errors import AcidError, SnapshotExpiredError
 
 if TYPE_CHECKING:
     from tests.simulation.past_base import Base, Player
@@ -73,9 +73,6 @@ def check_all(history: Base, *, asked: int) -> None:
 
 def _expired(history: Base, model: TableModel, place: int, error: AcidError) -> None:
     """An error in place of a version is right, and names a version that is there."""
-    if place == 0 and model.last and model.versions[1].write_id > 1:
-        assert isinstance(error, NotFoundError | SnapshotExpiredError), error
-        return  # writes below the first commit that were aborted, and are forgotten
     assert isinstance(error, SnapshotExpiredError), error
     now = history.now_ms
     assert not model.has_to_be_there(place, now), f"place {place}, now {now}: {error}"

@@ -141,6 +141,15 @@ class Definitions(Base):
             model.cleaned(self.now_ms)
             self.sync(model, model.rows)
 
+    def _vacuum(self) -> None:
+        model = self.random.choice(self.tables)
+        hours = self.random.choice(("", "", " retain 2 hours", " retain 48 hours"))
+        is_dry = self.random.random() < 0.3
+        done = self._sql(f"vacuum {model.name}{hours}{' dry run' if is_dry else ''}")
+        if done and not is_dry:
+            model.cleaned(self.now_ms)
+        self.sync(model, model.rows)
+
 
 def _in_partition(rows: Rows, place: int, new: int | None) -> Rows:
     """The rows, those of a partition in another one, or nowhere."""

@@ -105,6 +105,11 @@ class TableName:
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
 
+    @property
+    def rejected(self) -> TableName:
+        """Where streams put records that do not fit, unless they say another."""
+        return TableName(self.database, f"{self.table}_rejected")
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
