@@ -1,5 +1,5 @@
 """What a kind of table is: its definition, our statements, then Hive's. The lists of kinds stand
-in ``kinds_full``, ``kinds_types``, ``kinds_files`` and ``kinds_compacted``.
+in ``kinds_full``, ``kinds_types``, ``kinds_files``, ``kinds_compacted`` and ``kinds_past``.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from tests.interop.kinds import Kind
 from tests.interop.kinds_compacted import COMPACTED
 from tests.interop.kinds_files import FILES
 from tests.interop.kinds_full import FULL
+from tests.interop.kinds_past import PAST
 from tests.interop.kinds_streamed import STREAMED
 from tests.interop.kinds_types import TYPES
 from tests.interop.we_wrote import Scope, Writer, Written, compare, hive_turn
@@ -142,7 +143,7 @@ def _wanted(given: argparse.Namespace) -> list[Kind]:
     names = set(given.kinds.split(",")) - {""}
     return [
         kind
-        for kind in (*FULL, *TYPES, *FILES, *COMPACTED, *STREAMED)
+        for kind in (*FULL, *TYPES, *FILES, *COMPACTED, *STREAMED, *PAST)
         if (kind.name in names if names else kind.ci or not given.ci)
         and (kind.hive_3 or given.version != "3.1")
     ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hiveacid.client import Client
@@ -95,7 +95,7 @@ class TableDetail(HtmlFields):
     aborted_bytes: int
     last_write_ms: int | None
     last_compaction_ms: int | None
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict, ...] = field(repr=False)
     why_none: str | None
     holders: tuple[Holder, ...]
     findings: tuple[Finding, ...]

@@ -8,7 +8,7 @@ a row of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ class RowChange:
     version: int
     before: Mapping[str, object] | None
     after: Mapping[str, object] | None
-    commit: Commit | UnrecordedCommit | None
+    commit: Commit | UnrecordedCommit | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
