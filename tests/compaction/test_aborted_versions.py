@@ -40,7 +40,8 @@ def test_the_version_of_now_outlives_a_compaction_over_aborted_write_ids(
     assert _ids(world, 3) == [1, 2, 3, 4]
     _forget(world)
     assert _ids(world, 3) == [1, 2, 3, 4]
-    assert read_changes(world.acid.table("t"), since=3).read_all().num_rows == 0
+    for since in (3, 5):  # an aborted one is like the one before it
+        assert read_changes(world.acid.table("t"), since=since).read_all().num_rows == 0
     world.insert(5)
     assert _ids(world, 3) == [1, 2, 3, 4]
 

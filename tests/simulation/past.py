@@ -73,10 +73,10 @@ class PastHistory(Definitions):
             (3, self._restore),
             (3, self._undo),
             (2, self._purge),
-            (5, self._stream),
-            (2, self._vacuum),
             (3, lambda: check_all(self, asked=1)),
         ]
+        if self.has_streams:
+            steps += [(5, self._stream), (2, self._vacuum)]
         weights, actions = zip(*steps, strict=True)
         (action,) = self.random.choices(actions, weights)
         action()

@@ -77,6 +77,7 @@ class Base:
     def __init__(self, seed: int, root: Path, *, url: str) -> None:
         self.random = Random(f"past {seed}")
         self.trace: list[str] = []
+        self.has_streams = seed % 2 == 1  # they leave many write ids that nobody commits
         settings = Settings(retention_s=86_400.0, lock_timeout_s=1, compactor_auto="off")
         self.world = World(url, root / "warehouse", settings)
         self.players = [Player(Session(self.world.connect())) for _ in range(3)]

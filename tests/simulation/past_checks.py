@@ -156,9 +156,7 @@ def _not_told(history: Base, model: TableModel, since: int, error: SnapshotExpir
     oldest = error.context.get("write_id")
     if oldest is None:
         return
-    # one that was aborted, up to which a compaction went, stands for the version before it
-    below = [one for one in model.versions if one.write_id <= int(str(oldest))]
-    named = model.place_of(max(one.write_id for one in below))
+    named = model.place_up_to(int(str(oldest)))
     assert named > since, f"{error} is no later one"
     table = history.world.acid.table(model.name)
     found = hiveacid.read_changes(table, since=int(str(oldest))).read_all().to_pylist()
@@ -314,7 +312,7 @@ def _explain(history: Base, model: TableModel, number: int) -> None:
     except SnapshotExpiredError as error:
         assert model.last == 0 or model.moved_up_to >= model.last, error
         return
-    begin = 0 if not told.since else model.place_of(told.since)
+    begin = 0 if not told.since else model.place_up_to(told.since)
 
     def of_key(rows: Rows) -> Rows:
         return Counter({row: n for row, n in rows.items() if value_of(row, 1) == number})

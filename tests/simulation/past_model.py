@@ -121,6 +121,13 @@ class TableModel:
         """Where a version is among the commits."""
         return next(i for i, one in enumerate(self.versions) if one.write_id == write_id)
 
+    def place_up_to(self, write_id: int) -> int:
+        """The same of one that was aborted, up to which a compaction went: it stands for the
+        version before it.
+        """
+        below = [one.write_id for one in self.versions if one.write_id <= write_id]
+        return self.place_of(max(below))
+
     def row(self, values: Mapping[str, Any]) -> Row:
         """A row by today's names."""
         names = self.names

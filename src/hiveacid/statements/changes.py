@@ -394,7 +394,13 @@ def state_of(
         )
     while now.is_aborted(write_id) or (write_id in now.open):
         write_id -= 1
-    version = own.version(table.name, write_id=write_id)
+    try:
+        version = own.version(table.name, write_id=write_id)
+    except NotFoundError:
+        (last,) = own.latest((table.name,))  # knows of those that readers have forgotten, too
+        if not last.valid.is_aborted(write_id):
+            raise
+        return state_of(own, table, last.valid, write_id, included=included)
     if included or not write_id:
         return version
     if version.sequence is not None:
