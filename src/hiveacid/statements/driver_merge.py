@@ -46,7 +46,7 @@ from hiveacid.storage.early import in_order
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
-from hiveacid.storage.read import TableReader, Unit
+from hiveacid.storage.read import TableReader, parts_of
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE, make_staging
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
 from hiveacid.txn.footprint import WriteKind
@@ -266,11 +266,7 @@ def target_rows(
     reader = TableReader(
         plan.files, table, wanted, plan.snapshot.valid, row_ids=has_ids, threads=threads
     )
-    units = [
-        Unit(one.part.partition, one.part.directory, one.selection if has_ids else None)
-        for one in plan.parts
-    ]
-    for partition, batch in reader.rows_of(units):
+    for partition, batch in reader.rows_of(parts_of(plan)):
         yield partition.values, with_row_ids(batch) if has_ids else pa.Table.from_batches([batch])
 
 
