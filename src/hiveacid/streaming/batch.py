@@ -37,7 +37,7 @@ from hiveacid.model.statistics import StatisticsChange, initial_statistics
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import AbortReason, OperationType
 from hiveacid.statements.driver_write import in_places, write_arrow
-from hiveacid.statements.placement import Placement, default_location, spellings
+from hiveacid.statements.placement import Placement, are_all_in_place, default_location, spellings
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.output import writer_settings
@@ -299,7 +299,7 @@ class BatchFiles:
     open_max: int
     _open: dict[tuple[Values, int], _OpenFile] = field(default_factory=dict)
     _flushed: dict[Values, bool] = field(default_factory=dict)
-    _waiting: list[list[pa.Array]] = field(default_factory=list)
+    _waiting: list[tuple[Partition, list[pa.Array]]] = field(default_factory=list)
     _waiting_bytes: int = 0
     _written: dict[Values, Written] = field(default_factory=dict)
 
@@ -443,7 +443,7 @@ class BatchFiles:
         keys = [
             pa.repeat(pa.scalar(value, pa.string()), data.num_rows) for value in partition.values
         ]
-        self._waiting.append([*data.columns, *keys])
+        self._waiting.append((partition, [*data.columns, *keys]))
         self._waiting_bytes += data.nbytes
         kind = FileKind.PLAIN
         most = writer_settings(kind, properties=self.table.properties).stripe_bytes
@@ -455,11 +455,15 @@ class BatchFiles:
         if not self._waiting:
             return
         _require_locks(txn)
-        arrays = [pa.chunked_array(list(parts)) for parts in zip(*self._waiting, strict=True)]
+        known, columns = zip(*self._waiting, strict=True)
+        arrays = [pa.chunked_array(list(parts)) for parts in zip(*columns, strict=True)]
         self._waiting, self._waiting_bytes = [], 0
         (statement,) = txn.take_statement_ids(self.table.name, 1)
+        fs, _ = self.files.at(self.table.location)
         target = WriteTarget(
             files=self.files,
+            # no directory but its own: nothing is renamed in an object store
+            in_place=[] if fs.is_object_store and are_all_in_place(self.table, known) else None,
             table=self.table,
             write_id=txn.write_id(self.table.name),
             staging=f"{self.table.location}/{staging_name(txn.id, str(int(statement)))}",

@@ -95,6 +95,21 @@ def test_a_write_is_one_put_for_each_file_and_one_listing(
     assert set(count) <= {"PUT", "LIST", "GET"}
 
 
+@pytest.mark.parametrize("clause", ["", "partitioned by (p string)"])
+def test_a_transaction_of_a_stream_is_one_put_for_each_file(
+    acid: Session, s3: S3Server, clause: str
+) -> None:
+    acid.sql(f"create table t (id int, v string) {clause} {FULL}")
+    there = {"p": "a b"} if clause else {}
+    with acid.stream("t") as stream:
+        for number in range(2):
+            with s3.requests() as made, stream.transaction():
+                stream.write({"id": number, "v": "s", **there})
+        verbs = [one.partition(" ")[0] for one in made]
+    assert verbs == ["PUT", "PUT"] and made[1].endswith("/_orc_acid_version")
+    assert rows(acid, "t") == [(n, "s", *there.values()) for n in range(2)]
+
+
 def test_a_read_lists_once_and_asks_for_each_file_once(acid: Session, s3: S3Server) -> None:
     new(acid)
     with s3.requests() as made:
