@@ -23,6 +23,7 @@ from hiveacid.storage.filesystem import Files
 from hiveacid.storage.locations import one_name
 from hiveacid.storage.stores import Lookup
 from hiveacid.txn.manager import TransactionManager
+from hiveacid.txn.view import TemporaryTables
 
 DEFAULT_DATABASE = "default"
 
@@ -38,6 +39,10 @@ class Client:
     """those that it was connected with; RESET goes back to them"""
     warehouse: str
     threads: Threads = field(default_factory=DaemonThreads)
+    temporary: TemporaryTables = field(
+        default_factory=lambda: TemporaryTables(uuid.uuid4().hex[:8]), compare=False
+    )
+    """The temporary tables of its session, which drops them when it closes."""
 
     @property
     def files(self) -> Files:

@@ -44,7 +44,7 @@ from hiveacid.statements.compact import CompactionStatement
 from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_mapped
 from hiveacid.statements.create_as import create
 from hiveacid.statements.ddl.definitions import bucket_spec
-from hiveacid.statements.ddl.tables import CreateTable
+from hiveacid.statements.ddl.tables import CreateTable, drop_temporary_tables
 from hiveacid.statements.evolve import columns_of_struct, is_frame
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
 from hiveacid.statements.load import Load
@@ -196,10 +196,11 @@ class Session(
         return self._control.has_written
 
     def close(self) -> None:
-        """Rolls back what is open, gives back compactions that take long, disconnects; once."""
+        """Rolls back what is open, drops temporary tables, gives back compactions, disconnects."""
         if not self._closed:
-            self._closed = True
             self._control.close()
+            drop_temporary_tables(self._context())
+            self._closed = True
             self._compacting.close()
             self._client.close()
 

@@ -104,6 +104,16 @@ class Settings(S3Settings):
         hive=("hive.txn.timeout", "metastore.txn.timeout"),
         fixed="heartbeats are under way at its pace; give it to hiveacid.connect(settings=...)",
     )
+    alter_checks_types: bool = _setting(
+        True,
+        "alter.checks_types",
+        "With `false` ALTER TABLE may give a column any type; values that the new type does not "
+        "hold are read as NULL.",
+        hive=(
+            "hive.metastore.disallow.incompatible.col.type.changes",
+            "metastore.disallow.incompatible.col.type.changes",
+        ),
+    )
     conflict_retries: int = _setting(
         3,
         "conflict.retries",

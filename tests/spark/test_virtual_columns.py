@@ -46,8 +46,93 @@ def test_input_file_name_is_the_file_of_each_row(acid, rows, tmp_path):
     acid.sql("create table plain (id int) stored as orc")
     assert rows("select input__file__name from plain") == []
     acid.sql("insert into plain values (1)")
-    with pytest.raises(UnsupportedError, match="no ROW__ID"):
-        acid.sql("select row__id from plain")
+    assert rows("select row__id, bucket__id from plain") == [(None, None)]
     assert rows("select x.input__file__name, x.* from plain x") == [
         (f"file:{tmp_path}/wh/plain/000000_0", 1)
     ]
+
+
+DELETED = "('acid.fetch.deleted.rows'='true')"
+
+
+def test_deleted_rows_are_read_where_the_query_asks_for_them(acid, rows):
+    acid.sql(f"create table t (id int, v string) partitioned by (p int) {ACID}")
+    acid.sql("insert into t values (1,'a',1),(2,'b',1),(3,'c',2)")
+    acid.sql("delete from t where id = 1")
+    acid.sql("update t set v = 'z' where id = 3")
+    found = rows(f"select row__is__deleted, row__id.writeid, * from t{DELETED}")
+    assert found == [
+        (False, 1, 2, "b", 1), (False, 3, 3, "z", 2), (True, 2, 1, "a", 1), (True, 3, 3, "c", 2)
+    ]  # fmt: skip
+    assert rows(f"select count(*) from t{DELETED}") == [(4,)]
+    assert rows(f"select v from t{DELETED} x where x.row__is__deleted and id = 3") == [("c",)]
+    assert rows(f"select * from t{DELETED} version as of 2") == [
+        (1, "a", 1), (2, "b", 1), (3, "c", 2)
+    ]  # fmt: skip
+    assert rows(f"select a.id, b.v from t{DELETED} a join t b on a.id = b.id where a.p = 2") == [
+        (3, "z"), (3, "z")
+    ]  # fmt: skip
+    assert rows("select id, row__is__deleted from t('acid.fetch.deleted.rows'='false')") == [
+        (2, False), (3, False)
+    ]  # fmt: skip
+    acid.sql("alter table t compact 'major' and wait")
+    assert rows(f"select id from t{DELETED}") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("kind", ["orc", "parquet"])
+def test_rows_of_insert_only_tables_have_the_write_id_and_bucket_of_their_file(acid, rows, kind):
+    acid.sql(
+        f"create table t (a int, b int) clustered by (a) into 2 buckets stored as {kind} "
+        "tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
+    )
+    acid.sql("insert into t values (1, 1), (10, 10)")
+    acid.sql("insert into t values (2, 20)")
+    assert rows("select row__id, row__id.writeid, bucket__id, a from t where a = 2") == [
+        (None, None, None, 2)
+    ]
+    asked = "t('insertonly.fetch.bucketid'='true')"
+    found = rows(f"select row__id, bucket__id, row__is__deleted, a from {asked}")
+    assert found == [((1, 0, 0), 0, False, 10), ((1, 1, 0), 1, False, 1), ((2, 0, 0), 0, False, 2)]
+    assert rows(f"select sum(b) from {asked} where row__id.writeid > 1") == [(20,)]
+    acid.sql("alter table t compact 'major' and wait")
+    acid.sql("insert into t values (3, 3)")
+    assert rows(f"select row__id.writeid, a from {asked} where a in (3, 10)") == [
+        (3, 3), (None, 10)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["default", "insert_only"])
+def test_samples_are_the_buckets_of_a_table(acid, rows, kind):
+    acid.sql(
+        "create table t (id int, v string) clustered by (id) into 4 buckets stored as orc "
+        f"tblproperties ('transactional'='true', 'transactional_properties'='{kind}')"
+    )
+    acid.sql("insert into t select id, 'x' from range(40)")
+    quarters = [
+        rows(f"select * from t tablesample (bucket {n} out of 4 on id) s where s.v = 'x'")
+        for n in (1, 2, 3, 4)
+    ]
+    assert sorted(row for quarter in quarters for row in quarter) == [(n, "x") for n in range(40)]
+    assert all(quarters)
+    half = rows("select * from t tablesample (bucket 2 out of 2)")
+    assert sorted(half) == sorted(quarters[1] + quarters[3])
+    assert rows("select count(*) from t tablesample (bucket 1 out of 1)") == [(40,)]
+    for wrong in ("1 out of 3", "1 out of 8", "1 out of 2 on v", "1 out of 2 on rand()"):
+        with pytest.raises(UnsupportedError, match="TABLESAMPLE"):
+            acid.sql(f"select * from t tablesample (bucket {wrong})")
+
+
+def test_statements_that_change_rows_may_name_their_files(acid, rows):
+    acid.sql(f"create table t (id int, v string) {ACID}")
+    acid.sql("insert into t values (1, 'a'), (2, 'b')")
+    acid.sql("insert into t values (3, 'c')")
+    directory = "regexp_extract(input__file__name, '.*/(.*)/[^/]*', 1)"
+    acid.sql(f"update t set v = {directory} where id = 3")
+    assert rows("select v from t where id = 3") == [("delta_0000002_0000002_0000",)]
+    assert acid.sql("delete from t where t.input__file__name like '%delta_0000003%'").rows == 1
+    merged = acid.sql(
+        f"merge into t x using (select 2 id) s on x.id = s.id and bucket__id = 0 "
+        f"when matched and x.row__id.rowid = 1 then update set v = {directory}"
+    )
+    assert merged.updated == 1
+    assert rows("select * from t") == [(1, "a"), (2, "delta_0000001_0000001_0000")]

@@ -351,6 +351,20 @@ class DataFile:
         return self.path.rpartition("/")[2].startswith(BUCKET_PREFIX)
 
 
+def written_by(file: DataFile) -> WriteId | None:
+    """The one write id of all rows of a file without row events, told from its directory; None
+    where it is none of a transaction's, or a compaction's.
+
+    >>> written_by(DataFile("delta_0000003_0000003_0000/000000_0", 1, 0))
+    3
+    """
+    name = parse_directory(file.path.rpartition("/")[0].rpartition("/")[2])
+    if isinstance(name, BaseName):
+        return None if name.visibility_txn else name.write_id
+    is_one = name is not None and name.min_write_id == name.max_write_id
+    return name.min_write_id if name is not None and is_one else None
+
+
 @dataclass(frozen=True, slots=True)
 class BaseDirectory:
     """A chosen base: ``path`` is the directory's name as on disk."""

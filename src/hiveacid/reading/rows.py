@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from os import PathLike
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +47,13 @@ from hiveacid.statements.select import Lease
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, readable
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME, ROW_ID_TYPE, record_batch
+from hiveacid.storage.merge.merge_read import (
+    FILE_NAME_NAME,
+    IS_DELETED_NAME,
+    ROW_ID_NAME,
+    extra_fields,
+    record_batch,
+)
 from hiveacid.storage.orc.tails import unit_of
 from hiveacid.storage.plan.arrow_conditions import (
     Condition,
@@ -63,6 +70,13 @@ from hiveacid.txn.view import is_same
 _log = logging.getLogger(__name__)
 
 
+_EXTRAS_OF: Final = {
+    AcidMode.NONE: {FILE_NAME_NAME},
+    AcidMode.INSERT_ONLY: {FILE_NAME_NAME, ROW_ID_NAME},
+    AcidMode.FULL: {FILE_NAME_NAME, ROW_ID_NAME, IS_DELETED_NAME},
+}
+
+
 @checked
 def read_arrow(
     table: str | PathLike[str] | SessionTable,
@@ -73,6 +87,8 @@ def read_arrow(
     valid_write_ids: str | ValidWriteIdList | None = None,
     valid_txns: str | ValidTxnList | None = None,
     row_ids: bool = False,
+    deleted_rows: bool = False,
+    file_names: bool = False,
     as_of_write_id: int | None = None,
     as_of_time: object = None,
     as_of_tag: str | None = None,
@@ -83,8 +99,7 @@ def read_arrow(
     (``acid.table("t")``; the session needs no Spark), which is read as of now under a lease that
     ends with the last batch, when the reader is dropped, or after ``hiveacid.reads.lease_s``.
 
-    ``columns`` selects by name (case ignored; a text is one name), partition columns included;
-    None is all.
+    ``columns`` selects by name (case ignored; a text is one name; None is all), also partitions'.
     ``filter`` keeps the rows for which it is true: SQL text (``"id = 5 and year in (1995, 1996)"``;
     comparisons with literals, IN, BETWEEN, IS NULL, AND, OR, NOT), by which partitions, buckets,
     files and stripes are left out, or an Arrow expression, by which partitions are. ``partitions``
@@ -93,8 +108,11 @@ def read_arrow(
     (``db.t:hwm:minOpen:open:aborted``) and ``valid_txns`` say what is committed at a path; None
     counts all as committed, which is logged. ``as_of_...`` reads a session's table as it was just
     after a write id committed, at a time or at a tag. ``row_ids`` adds ``row__id``
-    struct<writeid, bucketid, rowid> last. Timestamps have nanoseconds where the files' statistics
-    say that all fit (1677 to 2262), else microseconds.
+    struct<writeid, bucketid, rowid> last, of an insert-only table write id and bucket of the file
+    (NULL of a compaction's). ``deleted_rows`` gives deleted rows that no major compaction has
+    removed, too, adds ``row__is__deleted``, and in ``row__id`` has the write id of what deleted
+    them. ``file_names`` adds ``input__file__name``, a URI. Timestamps have nanoseconds where the
+    files' statistics say that all fit (1677 to 2262), else microseconds.
 
     Raises:
         FormatError: a damaged or foreign file, or a list that is not one; also while reading
@@ -113,7 +131,12 @@ def read_arrow(
         wanted=as_of(as_of_write_id, as_of_time, as_of_tag),
     )
     return open_rows(
-        source, columns=columns, filter=filter, partitions=partitions, row_ids=row_ids, unit=None
+        source,
+        columns=columns,
+        filter=filter,
+        partitions=partitions,
+        extras=extra_fields(row_ids=row_ids, deleted=deleted_rows, file_names=file_names),
+        unit=None,
     )
 
 
@@ -129,10 +152,11 @@ def open_rows(
     columns: str | Sequence[str] | None,
     filter: str | pc.Expression | Predicate | None,
     partitions: PartitionChoice = None,
-    row_ids: bool = False,
+    extras: Sequence[pa.Field] = (),
     unit: str | None = MICROSECONDS,
 ) -> pa.RecordBatchReader:
-    """The rows of a source as of now; arguments and errors as ``read_arrow``.
+    """The rows of a source as of now; arguments and errors as ``read_arrow``; ``extras`` are what
+    it adds.
 
     ``unit`` is that of timestamps; None is nanoseconds where all values fit, else microseconds.
     """
@@ -141,16 +165,8 @@ def open_rows(
     table = source.definition
     by_path = isinstance(source, PathSource)
     name = None if by_path else table.name
-    if row_ids and table.acid_mode is not AcidMode.FULL:
-        raise InvalidInputError(
-            f"{name or table.location} is not a full ACID table: its rows have no row ids"
-        )
-    if row_ids and ROW_ID_NAME in schema.names:
-        raise InvalidInputError(
-            f"{name or table.location} has a column {ROW_ID_NAME} of its own: row_ids=True would"
-            " give another one",
-            argument="row_ids",
-        )
+    asked = {extra.name for extra in extras}
+    _check_extras(asked, table, schema, shown=str(name or table.location))
     condition = condition_of(filter, table.all_columns, table=name)
     chosen = chosen_expression(partitions, table.partition_columns, table=name)
     wanted = condition.columns.union(output.names)
@@ -158,8 +174,8 @@ def open_rows(
         table=table,
         needed=frozenset(wanted),
         condition=condition,
-        output=output.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE)) if row_ids else output,
-        row_ids=row_ids,
+        output=pa.schema([*output, *extras]),
+        asked=frozenset(asked),
         by_path=by_path,
     )
 
@@ -175,13 +191,29 @@ def open_rows(
             columns=columns,
             filter=filter,
             partitions=partitions,
-            row_ids=row_ids,
+            extras=extras,
             unit=unit,
         )
     if unit is None:
         scan = scan.in_unit(_unit(lease, scan.needed))
     batches = _until_closed(scan.rows(lease.snapshot, lease.files), lease.close)
     return pa.RecordBatchReader.from_batches(scan.output, batches)
+
+
+def _check_extras(asked: set[str], table: Table, schema: pa.Schema, *, shown: str) -> None:
+    """The table's rows have what is asked for, and it has no column of that name.
+
+    Raises:
+        InvalidInputError: they have not, or it has.
+    """
+    if lacking := asked - _EXTRAS_OF[table.acid_mode]:
+        raise InvalidInputError(
+            f"{shown} is not a full ACID table: its rows have no {min(lacking)}"
+        )
+    if taken := asked.intersection(schema.names):
+        raise InvalidInputError(
+            f"{shown} has a column {min(taken)} of its own, and would get another"
+        )
 
 
 def _unit(lease: Lease, needed: frozenset[str]) -> str:
@@ -240,7 +272,7 @@ class _Scan:
     needed: frozenset[str]
     condition: Condition
     output: pa.Schema
-    row_ids: bool
+    asked: frozenset[str]
     by_path: bool
     """without a catalog: each file tells its format, partition columns are texts"""
     unit: str = MICROSECONDS
@@ -263,13 +295,15 @@ class _Scan:
             self.table,
             self.needed,
             snapshot.valid,
-            row_ids=self.row_ids,
+            row_ids=ROW_ID_NAME in self.asked,
+            deleted=IS_DELETED_NAME in self.asked,
+            file_names=FILE_NAME_NAME in self.asked,
             unit=self.unit,
             key_texts=self.by_path,
             any_format=self.by_path,
             threads=pa.cpu_count(),
         )
-        if self.table.acid_mode is not AcidMode.FULL and not self.row_ids:
+        if self.table.acid_mode is not AcidMode.FULL:
             units = [Unit(one.partition, one.directory, None) for one in snapshot.parts]
         else:
             with noticing_cleaning(files.at(snapshot.table.location)[0]):

@@ -9,7 +9,7 @@ its tasks takes many times that.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,6 +33,14 @@ from hiveacid.spark.workers import make_ready
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 from hiveacid.storage.read import TableReader, Unit, parts_of, unit_of
 
+IS_DELETED_COLUMN: Final = "ROW__IS__DELETED"
+FILE_NAME_COLUMN: Final = "INPUT__FILE__NAME"
+EXTRAS: Final = {
+    ROW_ID_COLUMN: ROW_ID_TYPE,
+    IS_DELETED_COLUMN: t.BooleanType(),
+    FILE_NAME_COLUMN: t.StringType(),
+}
+"""What the reader adds where it is asked for, in this order; ROW__IS__DELETED with deleted rows."""
 _TASKS_MAX: Final = 200
 ROWS_LOOKED_AT_MAX: Final = 2_000_000
 """Rows of the chosen stripes; of most of them only the predicate's columns are read."""
@@ -47,17 +55,19 @@ BYTES_MAX: Final = 4 << 20
 
 
 def in_workers(
-    spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, extras: Collection[str]
 ) -> DataFrame:
-    """The rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked for."""
+    """The rows of parts of a plan, in the order of its columns, then those of ``EXTRAS`` that are
+    asked for.
+    """
     units = units_of(replace(plan, parts=tuple(parts)))
     count = min(len(units), _TASKS_MAX)
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = [unit for first in range(count) for unit in units[first::count]]
-    task = ArrowScanTask.of(plan, units, row_ids=row_ids)
-    frame = spark.range(0, len(units), 1, count).mapInArrow(task, _schema(plan, row_ids=row_ids))
-    return _as_table_types(frame, plan, row_ids=row_ids)
+    task = ArrowScanTask.of(plan, units, extras=extras)
+    frame = spark.range(0, len(units), 1, count).mapInArrow(task, _schema(plan, extras=extras))
+    return _as_table_types(frame, plan, extras=extras)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +76,23 @@ class RowsHere:
 
     plan: ScanPlan
     batches: Sequence[pa.RecordBatch]
-    row_ids: bool
+    extras: Collection[str]
 
     def relation(self, spark: SparkSession) -> DataFrame | str:
         """A local DataFrame of them, or the text of a query that gives them (``inline``)."""
-        plan, row_ids = self.plan, self.row_ids
-        text = None if row_ids else _as_text(plan, self.batches)
+        plan, extras = self.plan, self.extras
+        text = None if extras else _as_text(plan, self.batches)
         if text is not None:
             return text
-        schema = _schema(plan, row_ids=row_ids)
+        schema = _schema(plan, extras=extras)
         if not self.batches:
-            return _as_table_types(without_rows(spark, schema), plan, row_ids=row_ids)
+            return _as_table_types(without_rows(spark, schema), plan, extras=extras)
         frame = spark.createDataFrame(pa.Table.from_batches(self.batches), schema)
-        return _as_table_types(frame, plan, row_ids=row_ids)
+        return _as_table_types(frame, plan, extras=extras)
 
 
 def in_driver(
-    spark: SparkSession, plan: ScanPlan, *, row_ids: bool, bytes_max: int
+    spark: SparkSession, plan: ScanPlan, *, extras: Collection[str], bytes_max: int
 ) -> RowsHere | None:
     """The rows of a plan; None where they are, or may be, too many.
 
@@ -93,8 +103,8 @@ def in_driver(
         FormatError, MissingFileError, StorageError: reading failed.
     """
     small = takes_arrow(spark) and bool(plan.columns) and is_for_driver(plan, bytes_max=bytes_max)
-    batches = _read(plan, row_ids=row_ids) if small else None
-    return None if batches is None else RowsHere(plan, batches, row_ids)
+    batches = _read(plan, extras=extras) if small else None
+    return None if batches is None else RowsHere(plan, batches, extras)
 
 
 def _as_text(plan: ScanPlan, batches: Sequence[pa.RecordBatch]) -> str | None:
@@ -142,8 +152,8 @@ def _is_tiny(plan: ScanPlan, bytes_max: int) -> bool:
     return plan.amount.bytes <= bytes_max and files <= TINY_FILES_MAX
 
 
-def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:
-    task = ArrowScanTask.of(plan, (), row_ids=row_ids)
+def _read(plan: ScanPlan, *, extras: Collection[str]) -> list[pa.RecordBatch] | None:
+    task = ArrowScanTask.of(plan, (), extras=extras)
     batches: list[pa.RecordBatch] = []
     count = size = 0
     for batch in task.read(parts_of(plan)):
@@ -155,20 +165,19 @@ def _read(plan: ScanPlan, *, row_ids: bool) -> list[pa.RecordBatch] | None:
     return batches
 
 
-def _schema(plan: ScanPlan, *, row_ids: bool) -> t.StructType:
+def _schema(plan: ScanPlan, *, extras: Collection[str]) -> t.StructType:
     """What ``ArrowScanTask`` yields: stored values, partition values as texts."""
     data, keys = _wanted(plan)
     fields = [t.StructField(c.name, stored_type(c.type)) for c in data]
     fields += [t.StructField(c.name, t.StringType()) for c in keys]
-    if row_ids:
-        fields.append(t.StructField(ROW_ID_COLUMN, ROW_ID_TYPE))
+    fields += [t.StructField(name, kind) for name, kind in EXTRAS.items() if name in extras]
     return t.StructType(fields)
 
 
-def _as_table_types(frame: DataFrame, plan: ScanPlan, *, row_ids: bool) -> DataFrame:
+def _as_table_types(frame: DataFrame, plan: ScanPlan, *, extras: Collection[str]) -> DataFrame:
     """Columns of ``_schema`` as the table's types, in the plan's order."""
     data, keys = _wanted(plan)
-    return frame.select(*table_columns(data, keys), *([ROW_ID_COLUMN] if row_ids else []))
+    return frame.select(*table_columns(data, keys), *(name for name in EXTRAS if name in extras))
 
 
 def table_columns(data: Sequence[Column], keys: Sequence[Column]) -> list[str | SparkColumn]:
@@ -221,11 +230,18 @@ class ArrowScanTask:
     reader: TableReader
 
     @staticmethod
-    def of(plan: ScanPlan, units: Sequence[Unit], *, row_ids: bool) -> ArrowScanTask:
+    def of(plan: ScanPlan, units: Sequence[Unit], *, extras: Collection[str]) -> ArrowScanTask:
         """A task for some units of a plan."""
         snapshot, wanted = plan.snapshot, frozenset(plan.columns)
         reader = TableReader(
-            plan.files, snapshot.table, wanted, snapshot.valid, row_ids=row_ids, key_texts=True
+            plan.files,
+            snapshot.table,
+            wanted,
+            snapshot.valid,
+            row_ids=ROW_ID_COLUMN in extras,
+            deleted=IS_DELETED_COLUMN in extras,
+            file_names=FILE_NAME_COLUMN in extras,
+            key_texts=True,
         )
         return ArrowScanTask(tuple(map(pickle.dumps, units)), reader)
 
@@ -249,6 +265,5 @@ def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
         if isinstance(column.type, CharType):
             arrays[place] = pc.utf8_rtrim(arrays[place], " ")
     names = [column.name for column in (*reader.data, *reader.keys)]
-    if reader.row_ids:
-        names.append(ROW_ID_COLUMN)
+    names += [extra.name.upper() for extra in reader.extras]
     return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else rows

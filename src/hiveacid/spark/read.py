@@ -14,33 +14,33 @@ stripes of large files, very many small files. And all that lies where Spark's J
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
-from hiveacid.errors import UnsupportedError
 from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
+from hiveacid.spark.arrow_read import EXTRAS, FILE_NAME_COLUMN, IS_DELETED_COLUMN
 from hiveacid.spark.conf import check_names, is_utc, names_local_times, reads_files, without_rows
 from hiveacid.spark.relations import Chosen
 from hiveacid.spark.text import ROW_ID_COLUMN
-from hiveacid.spark.types import ROW_ID_TYPE, spark_type
+from hiveacid.spark.types import spark_type
 from hiveacid.storage.orc.statistics import is_native
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 BUCKET_ID_COLUMN: Final = "BUCKET__ID"
-FILE_NAME_COLUMN: Final = "INPUT__FILE__NAME"
-IS_DELETED_COLUMN: Final = "ROW__IS__DELETED"
+DELETED_ROWS: Final = "acid.fetch.deleted.rows"
+FILE_IDS: Final = "insertonly.fetch.bucketid"
 _PROPERTY: Final = f"{ROW_ID_COLUMN}.bucketid"
 _DERIVED: Final = {
+    ROW_ID_COLUMN: f"cast(null as {EXTRAS[ROW_ID_COLUMN].simpleString()})",
     # Hive before 3 (version 0 in the top three bits) stored the bucket itself (format.md 4.4)
     BUCKET_ID_COLUMN: f"case when shiftrightunsigned({_PROPERTY}, 29) = 0 then {_PROPERTY}"
     f" else shiftright({_PROPERTY}, 16) & 4095 end",
@@ -87,46 +87,39 @@ def read(
     plan: ScanPlan,
     *,
     virtual: Collection[str] = (),
+    options: Collection[str] = (),
     bytes_here: int | None = None,
 ) -> Rows:
     """The live rows of a plan: its columns, then the virtual ones asked for. Rows that cannot meet
-    the plan's predicate may be missing.
+    the plan's predicate may be missing. ``options``: with ``DELETED_ROWS`` deleted rows are there,
+    too; with ``FILE_IDS`` rows without events have a ROW__ID, that of their file, else it is NULL.
 
     Plans of no more than ``bytes_here`` bytes, and those whose stripes a predicate chose, are read
     in this process where their rows are few; None reads nothing here but the tails of files.
-    INPUT__FILE__NAME takes a scan of each file by itself: a row does not say where it was.
+    What Spark's readers do not know of a row, such as its file, storage's reader tells.
 
     Raises:
         MissingFileError, FormatError, StorageError: a file is not there, or is damaged.
-        UnsupportedError: a column's type cannot be read through Spark, or its name be told to it;
-        or row ids of a table without them.
+        UnsupportedError: a column's type cannot be read through Spark, or its name be told to it.
     """
-    row_ids = _needs_row_ids(virtual)
     table = plan.snapshot.table
     check_names(spark, table.all_columns)
-    if row_ids and table.acid_mode is not AcidMode.FULL:
-        raise UnsupportedError(
-            f"Rows of {table.name} have no {ROW_ID_COLUMN}: it is no full ACID table",
-            table=str(table.name),
-        )
-    if FILE_NAME_COLUMN in virtual:
-        frames = []
-        for part in plan.parts:
-            for file in part.files:
-                name = F.lit(_uri(native_read.join(part.part.partition.location, file.path)))
-                frame = _frame(_by_spark(spark, plan, [part.only([file])], row_ids=row_ids))
-                frames.append(frame.withColumn(FILE_NAME_COLUMN, name))
-        if not frames:
-            frame = no_rows(spark, table, virtual=virtual, columns=plan.columns)
-            return Rows(spark, frame, False)
-        return Rows(spark, _with_virtual(reduce(_union, frames), virtual), False)
+    extras = _extras(table, virtual, options)
+    by_file = extras - {ROW_ID_COLUMN} or (extras and table.acid_mode is not AcidMode.FULL)
+    given: Given | None = None
     if bytes_here is not None:
-        here = arrow_read.in_driver(spark, plan, row_ids=row_ids, bytes_max=bytes_here)
-        if here is not None:
-            rows = Rows(spark, here, True)
-            return Rows(spark, _with_virtual(rows.frame, virtual), True) if virtual else rows
-    chosen = _by_spark(spark, plan, plan.parts, row_ids=row_ids)
-    return Rows(spark, _with_virtual(_frame(chosen), virtual) if virtual else chosen, False)
+        given = arrow_read.in_driver(spark, plan, extras=extras, bytes_max=bytes_here)
+    are_here = given is not None
+    if given is None and not by_file:
+        given = _by_spark(spark, plan, plan.parts, row_ids=bool(extras))
+    elif given is None and plan.parts:
+        given = arrow_read.in_workers(spark, plan, plan.parts, extras=extras)
+    elif given is None:
+        given = no_rows(spark, table, virtual=extras, columns=plan.columns)
+    rows = Rows(spark, given, are_here)
+    if not virtual and not extras:
+        return rows
+    return replace(rows, given=_with_virtual(rows.frame, virtual, extras))
 
 
 def no_rows(
@@ -137,10 +130,14 @@ def no_rows(
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """What ``read`` gives of a table without rows; ``columns`` None: all of them."""
-    rows = _nothing(spark, table, columns, row_ids=_needs_row_ids(virtual))
-    if FILE_NAME_COLUMN in virtual:
-        rows = rows.withColumn(FILE_NAME_COLUMN, F.lit(None).cast(t.StringType()))
-    return _with_virtual(rows, virtual)
+    fields = [
+        t.StructField(c.name, spark_type(c.type))
+        for c in table.all_columns
+        if columns is None or c.name in columns
+    ]
+    kinds = {**EXTRAS, BUCKET_ID_COLUMN: t.IntegerType()}
+    fields += [t.StructField(name, kind) for name, kind in kinds.items() if name in virtual]
+    return without_rows(spark, t.StructType(fields))
 
 
 # -------------------------------------------------------------------- the choice
@@ -150,13 +147,14 @@ def _by_spark(
     spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
 ) -> DataFrame | Chosen:
     native, other = _chosen(spark, plan, parts)
+    extras = (ROW_ID_COLUMN,) if row_ids else ()
     frames: list[DataFrame | Chosen] = []
     if native:
         frames.append(native_read.rows(spark, plan, native, row_ids=row_ids))
     if other:
-        frames.append(arrow_read.in_workers(spark, plan, other, row_ids=row_ids))
+        frames.append(arrow_read.in_workers(spark, plan, other, extras=extras))
     if not frames:
-        return _nothing(spark, plan.snapshot.table, plan.columns, row_ids=row_ids)
+        return no_rows(spark, plan.snapshot.table, virtual=extras, columns=plan.columns)
     return frames[0] if len(frames) == 1 else reduce(_union, map(_frame, frames))
 
 
@@ -237,38 +235,26 @@ def _is_better_through_arrow(plan: ScanPlan, parts: Sequence[PartPlan]) -> bool:
 # -------------------------------------------------------------------- columns
 
 
-def _nothing(
-    spark: SparkSession, table: Table, columns: Sequence[str] | None, *, row_ids: bool
-) -> DataFrame:
-    fields = [
-        t.StructField(c.name, spark_type(c.type))
-        for c in table.all_columns
-        if columns is None or c.name in columns
-    ]
-    if row_ids:
-        fields.append(t.StructField(ROW_ID_COLUMN, ROW_ID_TYPE))
-    return without_rows(spark, t.StructType(fields))
+def _extras(table: Table, virtual: Collection[str], options: Collection[str]) -> set[str]:
+    """What storage's reader, or for ROW__ID of events Spark's, is to give with the columns."""
+    is_full, extras = table.acid_mode is AcidMode.FULL, {FILE_NAME_COLUMN}.intersection(virtual)
+    needs_ids = not {ROW_ID_COLUMN, BUCKET_ID_COLUMN}.isdisjoint(virtual)
+    if needs_ids and (is_full or FILE_IDS in options):
+        extras.add(ROW_ID_COLUMN)
+    if is_full and DELETED_ROWS in options:
+        extras.add(IS_DELETED_COLUMN)
+    return extras
 
 
-def _needs_row_ids(virtual: Collection[str]) -> bool:
-    return not {ROW_ID_COLUMN, BUCKET_ID_COLUMN}.isdisjoint(virtual)
-
-
-def _with_virtual(rows: DataFrame, wanted: Collection[str]) -> DataFrame:
-    """``rows`` (with ROW__ID where BUCKET__ID is wanted) and what follows from them."""
-    derived = [f"{text} as {name}" for name, text in _DERIVED.items() if name in wanted]
-    if not derived:
-        return rows
-    all_columns = rows.selectExpr("*", *derived)
-    return all_columns if ROW_ID_COLUMN in wanted else all_columns.drop(ROW_ID_COLUMN)
+def _with_virtual(rows: DataFrame, wanted: Collection[str], extras: Collection[str]) -> DataFrame:
+    """``rows``, which have ``extras``, with the virtual columns wanted and no others."""
+    needed = {*wanted, ROW_ID_COLUMN} if BUCKET_ID_COLUMN in wanted else wanted
+    for name, text in _DERIVED.items():
+        if name in needed and name not in extras:
+            rows = rows.selectExpr("*", f"{text} as {name}")
+    surplus = {*needed, *extras}.difference(wanted)
+    return rows.drop(*surplus) if surplus else rows
 
 
 def _union(first: DataFrame, second: DataFrame) -> DataFrame:
     return first.unionAll(second)
-
-
-def _uri(path: str) -> str:
-    """As Hive shows it: one slash after ``file:``."""
-    if path.startswith("/"):
-        return f"file:{path}"
-    return path.replace("file:///", "file:/", 1)

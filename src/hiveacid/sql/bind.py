@@ -84,6 +84,8 @@ def bind(
         if isinstance(inner, (Explain, TransactionStatement)):
             raise UnsupportedError(f"EXPLAIN of {body.statement.text} is not supported")
         return Explain(inner, body.mode)
+    if isinstance(body, CreateTable) and body.temporary:
+        body = dataclasses.replace(body, name=names.hide(splicer.qualify(body.name)))
     if isinstance(body, CreateTable) and isinstance(body.query, Fragment):
         return _ddl(dataclasses.replace(body, query=_query(body.query, splicer)), names, splicer)
     if isinstance(body, CreateView) and isinstance(body.query, Fragment):
@@ -241,6 +243,7 @@ def bind_texts(
     if isinstance(statement, Update):
         changes["assignments"] = texts.of_pairs(statement.assignments)
     changes["tables"] = {**statement.tables, **splicer.tables}
+    changes["virtual"] = splicer.of_target
     return dataclasses.replace(statement, **changes)  # type: ignore[arg-type]
 
 

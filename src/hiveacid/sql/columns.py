@@ -4,11 +4,12 @@ FORMAT, which says how a text file holds them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.tables import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT
+from hiveacid.model.tables import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT, FileFormat
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -132,17 +133,32 @@ def property_keys(cursor: Cursor) -> tuple[str, ...]:
 
 
 _LAZY_SIMPLE: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-_OF_FORMATS: Final = (
-    _LAZY_SIMPLE,
-    "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
-    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
-)
+_OF_FORMATS: Final[Mapping[str, FileFormat]] = {
+    _LAZY_SIMPLE: FileFormat.TEXT,
+    "org.apache.hadoop.hive.ql.io.orc.OrcSerde": FileFormat.ORC,
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe": FileFormat.PARQUET,
+}
 _CLAUSES: Final = (
     (("COLLECTION", "ITEMS", "TERMINATED", "BY"), COLLECTION),
     (("MAP", "KEYS", "TERMINATED", "BY"), MAP_KEY),
     (("LINES", "TERMINATED", "BY"), LINE),
     (("NULL", "DEFINED", "AS"), NULL_TEXT),
 )
+
+
+def parse_serde(cursor: Cursor) -> tuple[FileFormat, dict[str, str]]:
+    """'class' [WITH SERDEPROPERTIES (...)]: the format that the SerDe is of, and properties.
+
+    Raises:
+        UnsupportedError: another SerDe.
+    """
+    name = cursor.string()
+    if name not in _OF_FORMATS:
+        raise UnsupportedError(
+            f"SERDE '{name}' is not supported", note=f"There are {', '.join(_OF_FORMATS)}."
+        )
+    found = property_list(cursor) if cursor.accept("WITH", "SERDEPROPERTIES") else {}
+    return _OF_FORMATS[name], found
 
 
 def parse_row_format(cursor: Cursor) -> dict[str, str]:
@@ -152,10 +168,7 @@ def parse_row_format(cursor: Cursor) -> dict[str, str]:
         UnsupportedError: another SerDe, or lines that do not end with a newline.
     """
     if cursor.accept("SERDE"):
-        name = cursor.string()
-        if name not in _OF_FORMATS:
-            raise UnsupportedError(f"ROW FORMAT SERDE '{name}' is not supported")
-        return property_list(cursor) if cursor.accept("WITH", "SERDEPROPERTIES") else {}
+        return parse_serde(cursor)[1]
     cursor.expect("DELIMITED")
     found: dict[str, str] = {}
     if cursor.accept("FIELDS", "TERMINATED", "BY"):

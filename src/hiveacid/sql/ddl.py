@@ -1,4 +1,4 @@
-"""Grammar of CREATE, DROP, TRUNCATE, ALTER, and of views."""
+"""Grammar of CREATE, DROP, TRUNCATE, and of views."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, SortColumn, TableName
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, SortColumn
 from hiveacid.sql.columns import (
     ConstraintReader,
     parse_column_type,
@@ -15,37 +15,20 @@ from hiveacid.sql.columns import (
     property_keys,
     property_list,
 )
-from hiveacid.sql.commands import parse_compact
 from hiveacid.sql.cursor import Cursor, TokenKind
-from hiveacid.sql.dml import optional_partition, partition_condition, partition_spec
+from hiveacid.sql.dml import optional_partition
 from hiveacid.sql.forms import clauses, form, refused, said
 from hiveacid.sql.query import QueryParser
-from hiveacid.statements.ddl.columns import (
-    AddColumns,
-    AddConstraints,
-    ChangeColumn,
-    DropConstraint,
-    SetTableProperties,
-    UnsetTableProperties,
-)
-from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase, SetDatabaseProperties
-from hiveacid.statements.ddl.partitions import (
-    AddPartitions,
-    DropPartitions,
-    PartitionToAdd,
-    RenamePartition,
-)
-from hiveacid.statements.ddl.tables import CreateTable, DropTable, RenameTable, SetLocation
+from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
+from hiveacid.statements.ddl.tables import CreateTable, DropTable
 from hiveacid.statements.ddl.views import AlterView, CreateView, DropView
 from hiveacid.statements.insert import Truncate
-from hiveacid.statements.partition_values import PartitionCondition
 from hiveacid.statements.values import Command
 
 _COMMENT: Final = ("comment", Cursor.string)
 _PROPERTIES: Final = ("properties", property_list)
 _IF_EXISTS: Final = ("if_exists", Cursor.if_exists)
 _TABLE: Final = ("name", Cursor.table_name)
-_not_skewed: Final = refused("SKEWED BY is not supported", "SKEWED")
 _no_partitions: Final = refused("partitioned views are not supported", "PARTITIONED")
 
 
@@ -141,11 +124,6 @@ def parse_create(cursor: Cursor) -> Command:
     if cursor.key != "TABLE":
         kind = " ".join([*words, cursor.token.text.upper()])
         raise UnsupportedError(f"CREATE {kind} is not supported")
-    if "TEMPORARY" in words:
-        raise UnsupportedError(
-            "temporary tables are not supported",
-            note="CREATE TEMPORARY VIEW ... AS SELECT, or a table that is dropped at the end.",
-        )
     cursor.next()
     table = _create_table(cursor)
     properties = dict(table.properties)
@@ -154,7 +132,11 @@ def parse_create(cursor: Cursor) -> Command:
         if table.format not in (None, FileFormat.ORC):  # only ORC holds row ids
             properties.setdefault("transactional_properties", "insert_only")
     return replace(
-        table, external="EXTERNAL" in words, properties=properties, or_replace=or_replace
+        table,
+        external="EXTERNAL" in words,
+        temporary="TEMPORARY" in words,
+        properties=properties,
+        or_replace=or_replace,
     )
 
 
@@ -198,7 +180,6 @@ def _create_table(cursor: Cursor) -> CreateTable:
         table = replace(table, columns=tuple(definitions.columns), constraints=found)
     while clause := next((one for words, one in _CLAUSES.items() if cursor.accept(*words)), None):
         table = clause(cursor, table)
-    _not_skewed(cursor)
     if table.columns and table.partition_names:
         table = _with_named_partitions(cursor, table)
     if cursor.accept("AS") or cursor.at_query():
@@ -223,6 +204,11 @@ def _stored(cursor: Cursor) -> FileFormat:
     if cursor.accept("BY"):
         raise UnsupportedError(f"STORED BY '{cursor.string()}' is not supported")
     cursor.expect("AS")
+    return parse_file_format(cursor)
+
+
+def parse_file_format(cursor: Cursor) -> FileFormat:
+    """What follows STORED AS, or SET FILEFORMAT."""
     if cursor.accept("INPUTFORMAT"):
         input_format = cursor.string()
         cursor.expect("OUTPUTFORMAT")
@@ -234,7 +220,9 @@ def _stored(cursor: Cursor) -> FileFormat:
     start = cursor.token
     name = cursor.name("stored as")
     if name.upper() not in _FORMATS:
-        raise UnsupportedError(f"STORED AS {start.text} is not supported")
+        raise UnsupportedError(
+            f"STORED AS {start.text} is not supported", note="There are ORC, PARQUET and TEXTFILE."
+        )
     return _FORMATS[name.upper()]
 
 
@@ -282,6 +270,17 @@ def _clustered_by(cursor: Cursor, table: CreateTable) -> CreateTable:
     return replace(table, bucket=BucketSpec(columns, count), sort_columns=sorted_by)
 
 
+def _skewed_by(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """SKEWED BY (columns) ON (values) [STORED AS DIRECTORIES]: where Hive may put rows, which are
+    the same wherever they are.
+    """
+    cursor.names()
+    cursor.expect("ON")
+    cursor.skip_parentheses()
+    cursor.accept("STORED", "AS", "DIRECTORIES")
+    return table
+
+
 def _serde_properties(cursor: Cursor, table: CreateTable) -> CreateTable:
     property_list(cursor)
     return table
@@ -291,6 +290,7 @@ _CLAUSES: Final[Mapping[tuple[str, ...], Callable[[Cursor, CreateTable], CreateT
     ("COMMENT",): lambda cursor, table: replace(table, comment=cursor.string()),
     ("PARTITIONED", "BY"): _partitioned_by,
     ("CLUSTERED", "BY"): _clustered_by,
+    ("SKEWED", "BY"): _skewed_by,
     ("ROW", "FORMAT"): lambda cursor, table: replace(
         table, properties={**parse_row_format(cursor), **table.properties}
     ),
@@ -350,137 +350,3 @@ parse_truncate: Final = form(
     ("", refused("TRUNCATE TABLE ... COLUMNS is not supported", "COLUMNS")),
 )
 """TRUNCATE [TABLE] name [PARTITION (...)]."""
-
-
-def parse_alter(cursor: Cursor) -> Command:
-    """ALTER TABLE name ..., ALTER VIEW name ..., ALTER DATABASE name SET DBPROPERTIES (...)"""
-    if cursor.accept("VIEW"):
-        return parse_alter_view(cursor)
-    if cursor.accept_any("DATABASE", "SCHEMA") is not None:
-        database = cursor.small_name("alter database statement")
-        if not cursor.accept("SET", "DBPROPERTIES"):
-            raise UnsupportedError("ALTER DATABASE is supported with SET DBPROPERTIES only")
-        return SetDatabaseProperties(database, property_list(cursor))
-    if not cursor.accept("TABLE"):
-        raise UnsupportedError(f"ALTER {cursor.token.text.upper()} is not supported")
-    name = cursor.table_name()
-    for words, clause in _OF_TABLE.items():
-        if cursor.accept(*words):
-            return clause(cursor, name)
-    partition = optional_partition(cursor)
-    if cursor.accept("COMPACT"):
-        return parse_compact(cursor, name, partition)
-    if cursor.accept("SET", "LOCATION"):
-        return SetLocation(name, cursor.string(), partition)
-    if partition and cursor.accept("RENAME", "TO"):
-        return RenamePartition(name, partition, partition_spec(cursor))
-    raise UnsupportedError(f"ALTER TABLE ... {cursor.token.text.upper()} is not supported")
-
-
-def _convert(cursor: Cursor, name: TableName) -> SetTableProperties:
-    given = property_list(cursor) if cursor.accept("TBLPROPERTIES") else {}
-    return SetTableProperties(name, {"transactional": "true", **given})
-
-
-def _add(cursor: Cursor, name: TableName) -> Command:
-    reader = ConstraintReader()
-    if reader.table(cursor):
-        return AddConstraints(name, reader.value())
-    return _add_partitions(cursor, name)
-
-
-def _columns(cursor: Cursor, name: TableName, *, replace: bool) -> AddColumns:
-    columns = column_definitions(cursor)
-    cursor.accept_any("CASCADE", "RESTRICT")
-    return AddColumns(name, columns, replace)
-
-
-def _add_partitions(cursor: Cursor, name: TableName) -> AddPartitions:
-    if cursor.key not in ("IF", "PARTITION"):
-        raise UnsupportedError(f"ALTER TABLE ... ADD {cursor.token.text.upper()} is not supported")
-    if_not_exists = cursor.if_not_exists()
-    found = []
-    while True:
-        spec = partition_spec(cursor)
-        location = cursor.string() if cursor.accept("LOCATION") else None
-        found.append(PartitionToAdd(spec, location))
-        cursor.accept(",")
-        if cursor.key != "PARTITION":
-            return AddPartitions(name, tuple(found), if_not_exists)
-
-
-def _drop_partitions(cursor: Cursor, name: TableName) -> DropPartitions:
-    if cursor.key not in ("IF", "PARTITION"):
-        raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
-    if_exists = cursor.if_exists()
-    found = cursor.listed(_partition_conditions)
-    return DropPartitions(name, found, if_exists, purge=cursor.accept("PURGE"))
-
-
-def _partition_conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:
-    cursor.expect("PARTITION", "(")
-    found = [partition_condition(cursor)]
-    while cursor.accept_any(",", "AND") is not None:
-        found.append(partition_condition(cursor))
-    cursor.expect(")")
-    return tuple(found)
-
-
-def _change(cursor: Cursor, name: TableName) -> ChangeColumn:
-    cursor.accept("COLUMN")
-    old = cursor.small_name("column name")
-    new = cursor.small_name("column name")
-    kind = parse_column_type(cursor)
-    reader = ConstraintReader()
-    constrained = reader.column(cursor, new)
-    comment = cursor.string() if cursor.accept("COMMENT") else None
-    after = _after(cursor)
-    cursor.accept_any("CASCADE", "RESTRICT")
-    constraints = reader.value() if constrained else None
-    return ChangeColumn(name, old, new, kind, comment, after, constraints)
-
-
-def _alter_column(cursor: Cursor, name: TableName) -> ChangeColumn:
-    cursor.accept("COLUMN")
-    column = cursor.small_name("column name")
-    kind = parse_column_type(cursor) if cursor.accept("TYPE") else None
-    comment = cursor.string() if cursor.accept("COMMENT") else None
-    return ChangeColumn(name, column, column, kind, comment, _after(cursor))
-
-
-def _rename_column(cursor: Cursor, name: TableName) -> ChangeColumn:
-    old = cursor.small_name("column name")
-    cursor.expect("TO")
-    return ChangeColumn(name, old, cursor.small_name("column name"))
-
-
-def _after(cursor: Cursor) -> str | None:
-    if cursor.accept("FIRST"):
-        return ""
-    return cursor.small_name("column name") if cursor.accept("AFTER") else None
-
-
-_OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
-    ("SET", "TBLPROPERTIES"): lambda cursor, name: SetTableProperties(name, property_list(cursor)),
-    ("SET", "SERDEPROPERTIES"): lambda cursor, name: SetTableProperties(
-        name, property_list(cursor)
-    ),
-    ("UNSET", "TBLPROPERTIES"): lambda cursor, name: UnsetTableProperties(
-        if_exists=cursor.if_exists(), name=name, keys=property_keys(cursor)
-    ),
-    ("CONVERT", "TO", "ACID"): _convert,
-    ("RENAME", "TO"): lambda cursor, name: RenameTable(name, cursor.table_name()),
-    ("REPLACE", "COLUMNS"): lambda cursor, name: _columns(cursor, name, replace=True),
-    **dict.fromkeys(
-        (("ADD", "COLUMNS"), ("ADD", "COLUMN")),
-        lambda cursor, name: _columns(cursor, name, replace=False),
-    ),
-    ("ADD",): _add,
-    ("DROP", "CONSTRAINT"): lambda cursor, name: DropConstraint(
-        name, cursor.small_name("constraint")
-    ),
-    ("DROP",): _drop_partitions,
-    ("CHANGE",): _change,
-    ("RENAME", "COLUMN"): _rename_column,
-    ("ALTER",): _alter_column,
-}

@@ -35,6 +35,15 @@ class Edit:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class BucketSample:
+    """TABLESAMPLE (BUCKET number OUT OF count [ON columns]); ``columns`` empty: the table's own."""
+
+    number: int
+    count: int
+    columns: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Relation:
     """A relation of a FROM clause.
@@ -59,8 +68,12 @@ class Relation:
     """The scope that holds a derived table's query."""
     as_of: AsOf | None = None
     """The version that is asked for."""
+    sample: BucketSample | None = None
+    """The buckets that are wanted; None: all of them."""
+    options: frozenset[str] = frozenset()
+    """The options of the reading that are true."""
     travel_end: int = 0
-    """Where the words that say so end."""
+    """Where the words that say all this end."""
 
 
 @dataclass(frozen=True, slots=True)

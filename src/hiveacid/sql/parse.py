@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
+from hiveacid.sql.alter import parse_alter
 from hiveacid.sql.changes import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.sql.commands import (
     autocommit,
@@ -35,7 +36,6 @@ from hiveacid.sql.commands import (
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, position, syntax_error, tokenize
 from hiveacid.sql.ddl import (
     column_definitions,
-    parse_alter,
     parse_create,
     parse_drop,
     parse_replace,
@@ -140,8 +140,8 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "UNDO": parse_undo,
 }
 _UNSUPPORTED = {
-    "EXPORT": "EXPORT TABLE is not supported",
-    "IMPORT": "IMPORT TABLE is not supported",
+    "EXPORT": "EXPORT TABLE is not supported: spark.table or read_arrow give the rows to a writer",
+    "IMPORT": "IMPORT TABLE is not supported: LOAD DATA takes files, hiveacid attach whole tables",
     "GRANT": "GRANT is not supported",
     "REVOKE": "REVOKE is not supported",
     "REPL": "REPL is not supported",

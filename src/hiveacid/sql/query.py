@@ -15,6 +15,7 @@ from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
+    BucketSample,
     Edit,
     ExpressionParser,
     Fragment,
@@ -27,6 +28,7 @@ from hiveacid.sql.expressions import (
 )
 from hiveacid.sql.moments import moment
 from hiveacid.statements.history import RestoreTable
+from hiveacid.statements.values import READ_OPTIONS
 
 _TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
 _LITERALS = (TokenKind.NUMBER, TokenKind.STRING)
@@ -304,11 +306,9 @@ class QueryParser(ExpressionParser):
         start = cursor.token.start
         parts = cursor.dotted_name()
         end = cursor.tokens[cursor.at - 1].end
+        options: frozenset[str] = frozenset()
         if cursor.key == "(" and cursor.peek(2).key == "=":
-            raise UnsupportedError(
-                f"{'.'.join(parts)}({cursor.peek(1).text}=...): options of a table in a query are "
-                "not supported"
-            )
+            options = frozenset(filter(None, cursor.in_parentheses(_read_option)))
         called = parts[-1]
         changes: ChangeRange | None
         if cursor.key == "(" and called.lower() != TABLE_CHANGES:  # a table function
@@ -329,6 +329,7 @@ class QueryParser(ExpressionParser):
             )
             return
         as_of = self._travel()
+        sample = _bucket_sample(cursor)
         travel_end = cursor.tokens[cursor.at - 1].end
         if cursor.accept("TABLESAMPLE"):
             scope.filters_early = False
@@ -340,7 +341,9 @@ class QueryParser(ExpressionParser):
         cte = len(parts) == 1 and parts[0].lower() in self._ctes
         where = None if aliased else alias_at
         named = Relation(parts, label or parts[-1], start, end, where, cte)
-        scope.relations.append(replace(named, as_of=as_of, travel_end=travel_end))
+        scope.relations.append(
+            replace(named, as_of=as_of, sample=sample, options=options, travel_end=travel_end)
+        )
 
     def restore(self) -> RestoreTable:
         """RESTORE [TABLE] name [TO] VERSION | TIMESTAMP AS OF value."""
@@ -420,6 +423,39 @@ def _item(tokens: Sequence[Token]) -> Item:
     last = tokens[-1]
     alias = name_of(last).lower() if last.is_name else ""
     return Item(alias, tuple(parts) if len(rest) == 1 and alias else ())
+
+
+def _read_option(cursor: Cursor) -> str | None:
+    """'name'='true' or 'false' after a table's name: the name, where it is true."""
+    name = cursor.string().lower()
+    if name not in READ_OPTIONS:
+        raise UnsupportedError(
+            f"option {name!r} of a table in a query is not supported",
+            note=f"There are {' and '.join(map(repr, READ_OPTIONS))}.",
+        )
+    cursor.expect("=")
+    return name if cursor.string().lower() == "true" else None
+
+
+def _bucket_sample(cursor: Cursor) -> BucketSample | None:
+    """TABLESAMPLE (BUCKET x OUT OF y [ON columns]), if it is there."""
+    if not cursor.accept("TABLESAMPLE", "(", "BUCKET"):
+        return None
+    number = cursor.integer("table sample")
+    cursor.expect("OUT", "OF")
+    count = cursor.integer("table sample")
+    if not 1 <= number <= count:
+        raise cursor.error("the bucket of a sample is one of those that it is out of")
+    columns: tuple[str, ...] = ()
+    if cursor.accept("ON"):
+        if cursor.key == "RAND":
+            raise UnsupportedError(
+                "TABLESAMPLE (BUCKET ... ON rand()) is not supported",
+                note="TABLESAMPLE (10 PERCENT), or (100 ROWS), takes rows at random.",
+            )
+        columns = cursor.listed(lambda one: one.small_name("table sample"))
+    cursor.expect(")")
+    return BucketSample(number, count, columns)
 
 
 def _at_join(cursor: Cursor) -> bool:

@@ -14,9 +14,17 @@ from typing import Protocol
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
-from hiveacid.model.tables import Table, TableKind, TableName
+from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.spark.text import quoted, single_quoted
-from hiveacid.sql.expressions import Edit, Fragment, Relation, Scope, Star, VirtualName
+from hiveacid.sql.expressions import (
+    BucketSample,
+    Edit,
+    Fragment,
+    Relation,
+    Scope,
+    Star,
+    VirtualName,
+)
 from hiveacid.sql.forms import whole
 from hiveacid.sql.needs import Conditions, columns_of_statement
 from hiveacid.sql.query import QueryParser
@@ -36,6 +44,12 @@ class Names(Protocol):
 
     def table(self, name: TableName) -> Table | None:
         """A table of ours, or None."""
+
+    def hide(self, name: TableName) -> TableName:
+        """The name by which a new temporary table is kept."""
+
+    def actual(self, name: TableName) -> TableName:
+        """The name by which a table is kept."""
 
     def is_temporary_view(self, name: str) -> bool:
         """True if Spark has a temporary view of this name."""
@@ -64,6 +78,8 @@ class Splicer:
         self.prefix = prefix
         self.tables: dict[str, TableRef] = {}
         self.views: set[TableName] = set()
+        self.of_target: frozenset[VirtualColumn] = frozenset()
+        """The virtual columns that are asked for of the table that the statement changes."""
         self._imposed: tuple[Predicate, tuple[str, ...]] | None = None
 
     def text(self, fragment: Fragment) -> str:
@@ -71,8 +87,11 @@ class Splicer:
         return single_quoted(_spliced(fragment, self._edits(fragment.scope, fragment.source)))
 
     def qualify(self, name: TableName) -> TableName:
-        """The name with the current database where it has none."""
-        return name if name.database else TableName(self._names.current_database, name.table)
+        """The name with the current database where it has none; of a temporary table, that by
+        which it is kept.
+        """
+        database = name.database or self._names.current_database
+        return self._names.actual(TableName(database, name.table))
 
     def resolve(self, parts: tuple[str, ...]) -> Table | None:
         """The table of ours that a name in a query means; None where it means something of
@@ -111,6 +130,7 @@ class Splicer:
         predicate: Predicate = ANYTHING,
         columns: frozenset[str] | None = None,
         as_of: AsOf | None = None,
+        options: frozenset[str] = frozenset(),
     ) -> str:
         """What stands for a table or view in this statement's text: an identifier, or a query. The
         tables of a view are all as of one time.
@@ -119,7 +139,8 @@ class Splicer:
             InvalidInputError: a version of a view.
         """
         if table.kind is not TableKind.VIEW:
-            wanted = TableRef(table.name, virtual, predicate, columns, as_of or self._names.moment)
+            moment = as_of or self._names.moment
+            wanted = TableRef(table.name, virtual, predicate, columns, moment, options=options)
             return self._placeholder(wanted)
         if as_of is not None and (as_of.write_id is not None or as_of.tag is not None):
             raise InvalidInputError(
@@ -160,11 +181,16 @@ class Splicer:
         scopes = _walk(root)
         relations = {id(one): one for scope in scopes for one in scope.relations}
         resolved = {key: self._table_of(relation) for key, relation in relations.items()}
+        for key, relation in relations.items():
+            if relation.sample is not None:
+                column, _ = _bucket_number(resolved[key], relation.sample)
+                virtual[key] = frozenset([column])
         for scope in scopes:
             for name in scope.virtual:
                 for relation in _virtual_owners(scope, name, resolved):
                     found = virtual.get(id(relation), frozenset())
                     virtual[id(relation)] = found | {name.column}
+                    self.of_target |= {name.column} if relation.target else set()
         conditions = Conditions(source)
         if self._imposed is not None:
             conditions.impose(root, *self._imposed)
@@ -205,6 +231,9 @@ class Splicer:
         edits = []
         for relation in scope.relations:
             table = resolved[id(relation)]
+            if relation.options and (table is None or table.kind is TableKind.VIEW):
+                name = ".".join(relation.parts)
+                raise InvalidInputError(f"{name} is no table of hiveacid: it has no options")
             if table is None or relation.target:
                 continue
             if relation.changes is not None and table.kind is TableKind.VIEW:
@@ -221,12 +250,37 @@ class Splicer:
                     predicate=conditions.of(scope, relation, table),
                     columns=columns_of_statement(source, table),
                     as_of=self._as_of(relation),
+                    options=relation.options,
                 )
+            if relation.sample is not None:
+                _, number = _bucket_number(table, relation.sample)
+                wanted = relation.sample.number - 1
+                name = f"(SELECT * FROM {name} WHERE {number} % {relation.sample.count} = {wanted})"
             edits.append(Edit(relation.start, relation.travel_end or relation.end, name))
             at = relation.alias_at
             if at is not None:
                 edits.append(Edit(at, at, f" as {quoted(relation.label)}"))
         return edits
+
+
+def _bucket_number(table: Table | None, sample: BucketSample) -> tuple[VirtualColumn, str]:
+    """The virtual column that tells a row's bucket, and the bucket's number.
+
+    Raises:
+        UnsupportedError: the table's buckets do not tell which rows are in the sample.
+    """
+    spec = None if table is None else table.bucket
+    same = spec is not None and sample.columns in ((), spec.columns)
+    if table is None or spec is None or not same or spec.count % sample.count:
+        raise UnsupportedError(
+            "TABLESAMPLE (BUCKET x OUT OF y ON columns) is supported on the columns by which a "
+            "table is CLUSTERED, y a divisor of its number of buckets",
+            note="TABLESAMPLE (10 PERCENT) takes rows at random.",
+        )
+    if table.acid_mode is AcidMode.FULL:
+        return VirtualColumn.BUCKET_ID, VirtualColumn.BUCKET_ID.value
+    name = VirtualColumn.FILE_NAME
+    return name, f"cast(regexp_extract({name.value}, '/([0-9]+)_[^/]*$', 1) as int)"
 
 
 class _InDatabase:
@@ -239,6 +293,7 @@ class _InDatabase:
         self.table = names.table
         self.version = names.version
         self.is_temporary_view = names.is_temporary_view
+        self.hide, self.actual = names.hide, names.actual
 
 
 def _virtual_owners(
@@ -251,7 +306,7 @@ def _virtual_owners(
             label = name.qualifier[-1].lower()
             found = [relation for relation in found if relation.label.lower() == label]
         if found:
-            return [one for one in found if not one.target and _can_have(resolved[id(one)], name)]
+            return [one for one in found if _can_have(resolved[id(one)], name)]
     return []
 
 

@@ -149,6 +149,7 @@ class ExecutionContext:
             is_temporary=partial(_is_temporary_view, self.spark),
             pending=lambda: None if self.unit is None else self.unit.pending,
             now_ms=self.client.clock.now_ms(),
+            hidden=self.client.temporary,
         )
 
 

@@ -18,7 +18,7 @@ from hiveacid.model.tables import Partition, StatementId, Table, TableName, Writ
 from hiveacid.model.transactions import OperationType
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.history import check_moves
-from hiveacid.statements.values import Result, TableRef
+from hiveacid.statements.values import Result, TableRef, VirtualColumn
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.target import WriteResult, WriteTarget
@@ -130,14 +130,19 @@ class Reader:
         virtual = (ROW_ID_COLUMN,) if row_ids else ()
         return read(self.context.session(), plan, virtual=virtual).frame
 
-    def scan_target(self, plan: ScanPlan) -> tuple[DataFrame, bool]:
-        """The rows to change, with ``ROW__ID``, and whether they are few and here already."""
+    def scan_target(
+        self, plan: ScanPlan, asked: Iterable[VirtualColumn] = ()
+    ) -> tuple[DataFrame, bool]:
+        """The rows to change, with ``ROW__ID`` and the virtual columns that are asked for, and
+        whether they are few and here already.
+        """
         from hiveacid.spark.read import read
         from hiveacid.spark.text import ROW_ID_COLUMN
 
         bytes_here = self.context.settings.reads_local_bytes
         spark = self.context.session()
-        rows = read(spark, plan, virtual=(ROW_ID_COLUMN,), bytes_here=bytes_here)
+        virtual = {ROW_ID_COLUMN, *(column.value for column in asked)}
+        rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
         return rows.frame, rows.are_here
 
     def _relation(self, ref: TableRef) -> Given:
@@ -148,7 +153,7 @@ class Reader:
         spark, plan = self.context.session(), self.plan_of(ref)
         virtual = {column.value for column in ref.virtual}
         bytes_here = self.context.settings.reads_local_bytes
-        rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
+        rows = read(spark, plan, virtual=virtual, options=ref.options, bytes_here=bytes_here)
         self.reads_later |= not rows.are_here
         return rows.given
 

@@ -198,6 +198,8 @@ def _check_format(source: _Source, files: Sequence[FileInfo], table: Table) -> N
                 "load does not match the file format of the destination table.",
                 table=str(table.name),
                 path=file.path,
+                note=f"Files of another format: LOAD them into a table STORED AS that (TEXTFILE, "
+                f"PARQUET, ORC), then INSERT INTO {table.name} SELECT * FROM it.",
             )
 
 

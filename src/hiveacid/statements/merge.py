@@ -214,7 +214,7 @@ def _paired(
     """The join."""
     right = source.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
     if plan.snapshot.table.acid_mode is AcidMode.FULL:
-        left, _ = job.scan_target(plan)
+        left, _ = job.scan_target(plan, statement.virtual)
     else:
         left = job.scan(plan).selectExpr("*", f"cast(null as {_ROW_ID}) as {ROW_ID_COLUMN}")
     left = left.selectExpr("*", f"true as {_IN_TARGET}")

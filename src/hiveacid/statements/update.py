@@ -93,7 +93,7 @@ class UpdateWork(Work):
         here = update_here(job, plan, statement.exact, statement.literals, target=target)
         if here is not None:
             return here
-        rows, local = job.scan_target(plan)
+        rows, local = job.scan_target(plan, statement.virtual)
         rows = rows.alias(alias)
         if statement.where is not None:
             rows = rows.where(column(with_views(statement.where, views)).cast("boolean"))
@@ -168,7 +168,7 @@ class DeleteWork(Work):
         here = delete_here(job, plan, self.statement.exact, target=target)
         if here is not None:
             return here
-        rows, local = job.scan_target(plan)
+        rows, local = job.scan_target(plan, self.statement.virtual)
         rows = rows.alias(alias)
         condition = column(with_views(self.statement.where, views)).cast("boolean")
         events = select_as(

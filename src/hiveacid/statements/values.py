@@ -39,13 +39,18 @@ class VirtualColumn(Enum):
     """A column that a query may name and ``*`` does not show; a column of that name hides it."""
 
     ROW_ID = "ROW__ID"
-    """struct<writeid, bucketid, rowid>: the row's identity, in a full ACID table"""
+    """struct<writeid, bucketid, rowid>: the row's identity, in a full ACID table; else NULL"""
     BUCKET_ID = "BUCKET__ID"
     """the bucket (or writer) number in ROW__ID.bucketid; Hive 4.1 does not have it"""
     FILE_NAME = "INPUT__FILE__NAME"
     """URI of the file in which the row is"""
     IS_DELETED = "ROW__IS__DELETED"
-    """false: deleted rows are not read"""
+    """false, unless deleted rows are asked for"""
+
+
+READ_OPTIONS: Final = ("acid.fetch.deleted.rows", "insertonly.fetch.bucketid")
+"""What a query may ask for of a table, ``t('name'='true')``: deleted rows, with ROW__IS__DELETED
+and in ROW__ID the write id of what deleted them; ROW__ID of a table without row events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,8 @@ class TableRef:
     """As it was then; None as of now. Which files that are is told under the locks."""
     changes: ChangeRange | None = None
     """What changed, not the rows themselves; there are no virtual columns then."""
-
-    @property
-    def row_id(self) -> bool:
-        """Whether the scan must give ROW__ID."""
-        return not self.virtual.isdisjoint((VirtualColumn.ROW_ID, VirtualColumn.BUCKET_ID))
+    options: frozenset[str] = frozenset()
+    """Those of ``READ_OPTIONS`` that are true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,8 @@ class Update:
     predicate: Predicate = field(default=ANYTHING, compare=False)
     exact: Predicate | None = field(default=None, compare=False)
     literals: Mapping[str, object] | None = field(default=None, compare=False)
+    virtual: frozenset[VirtualColumn] = field(default=frozenset(), compare=False)
+    """The virtual columns of the table that expressions name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,7 @@ class Delete:
     predicate: Predicate = field(default=ANYTHING, compare=False)
     exact: Predicate | None = field(default=None, compare=False)
     columns: frozenset[str] | None = field(default=None, compare=False)
+    virtual: frozenset[VirtualColumn] = field(default=frozenset(), compare=False)
     purges: bool = False
 
 
@@ -280,6 +285,7 @@ class Merge:
     newest: Newest | None = None
     few: Few | None = field(default=None, compare=False)
     """A source of few rows is evaluated into the driver, which joins them."""
+    virtual: frozenset[VirtualColumn] = field(default=frozenset(), compare=False)
 
 
 @dataclass(slots=True)

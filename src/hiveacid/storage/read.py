@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.layout.directories import AcidDirectory, DataFile
+from hiveacid.layout.directories import AcidDirectory, DataFile, written_by
 from hiveacid.model.tables import (
     AcidMode,
     Column,
@@ -26,7 +26,15 @@ from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.early import OpenedEarly, in_order
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.merge_read import ROW_ID_NAME, MergeTask, merge_tasks, record_batch
+from hiveacid.storage.merge.merge_read import (
+    FILE_NAME_NAME,
+    IS_DELETED_NAME,
+    ROW_ID_NAME,
+    MergeTask,
+    extra_fields,
+    merge_tasks,
+    record_batch,
+)
 from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.plain.readers import open_plain_reader
 from hiveacid.storage.plan.arrow_conditions import partition_arrays
@@ -80,7 +88,9 @@ class _Task:
 @dataclass(frozen=True, slots=True)
 class TableReader:
     """Reads partitions of a table: the ``columns`` named, in the table's order, partition columns
-    last; then ``row__id`` where ``row_ids`` is set. ``unit`` is that of timestamps.
+    last; then ``row__id`` where ``row_ids`` is set (where rows are no events: write id and bucket
+    of the file, NULL of one that is compacted), ``row__is__deleted`` where ``deleted`` gives these
+    rows, too, ``input__file__name`` where ``file_names`` is set. ``unit`` is that of timestamps.
 
     ``key_texts`` gives partition columns as the texts of directory names (NULL is the default
     partition) instead of values. ``any_format`` lets each file of a table without row ids tell its
@@ -93,6 +103,8 @@ class TableReader:
     columns: frozenset[str]
     valid: ValidWriteIdList
     row_ids: bool = False
+    deleted: bool = False
+    file_names: bool = False
     unit: str = MICROSECONDS
     key_texts: bool = False
     any_format: bool = False
@@ -161,8 +173,16 @@ class TableReader:
                 yield partition, batch
 
     @property
+    def extras(self) -> list[pa.Field]:
+        """What stands after the partition columns."""
+        return extra_fields(row_ids=self.row_ids, deleted=self.deleted, file_names=self.file_names)
+
+    def _place(self, unit: Unit) -> str | None:
+        return shown_uri(unit.partition.location).rstrip("/") if self.file_names else None
+
+    @property
     def _has_events(self) -> bool:
-        return self.table.acid_mode is AcidMode.FULL or self.row_ids
+        return self.table.acid_mode is AcidMode.FULL
 
     def _files(self, unit: Unit, fs: FileSystem) -> Iterator[tuple[str, int]]:
         """Paths and sizes of what is read of a partition, in this order, if it is in ``fs``."""
@@ -193,6 +213,8 @@ class TableReader:
             unit=self.unit,
             opener=opener if there is fs else there,
             in_runs=in_runs,
+            deleted=self.deleted,
+            place=self._place(unit),
         )
 
     def _plain_rows(self, unit: Unit, fs: FileSystem, opener: Opener) -> Iterator[pa.RecordBatch]:
@@ -206,14 +228,14 @@ class TableReader:
             format=None if self.any_format else self.table.format,
             row_format=row_format(self.table.properties),
             opener=opener if there is fs else there,
+            extras=self.extras,
+            place=self._place(unit) or "",
         )
 
     def _with_keys(
         self, partition: Partition, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        width, names = len(self.data), [column.name for column in (*self.data, *self.keys)]
-        if self.row_ids:
-            names.append(ROW_ID_NAME)
+        width, names = len(self.data), [one.name for one in (*self.data, *self.keys, *self.extras)]
         constants = self.constants(partition)
         for batch in batches:
             if not constants:
@@ -251,8 +273,11 @@ def plain_read(
     format: FileFormat | None,
     row_format: RowFormat,
     opener: Opener | None = None,
+    extras: Sequence[pa.Field] = (),
+    place: str = "",
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ``files``, whose paths are below ``location``; those of 0 bytes have none.
+    ``extras`` are added; file names are paths below ``place``.
 
     ``columns`` selects by name, in the order given; None is all. Without a ``format`` each file's
     first bytes tell. ``opener`` opens files instead of the file system.
@@ -266,7 +291,9 @@ def plain_read(
     """
     names = [column.name for column in table_columns]
     wanted = [names.index(name) for name in (names if columns is None else columns)]
-    schema = pa.schema([(names[i], arrow_type(table_columns[i].type)) for i in wanted])
+    fields = [pa.field(names[i], arrow_type(table_columns[i].type)) for i in wanted]
+    schema = pa.schema(fields)
+    whole = pa.schema([*fields, *extras])
     for file in files:
         if not file.size_bytes:
             continue
@@ -283,4 +310,22 @@ def plain_read(
                     for array, field in zip(batch.columns, schema, strict=True)
                 ]
                 if batch.rows:
-                    yield record_batch(arrays, schema, batch.rows)
+                    constants = (_constant(field, file, place) for field in extras)
+                    arrays += [pa.repeat(value, batch.rows) for value in constants]
+                    yield record_batch(arrays, whole, batch.rows)
+
+
+def _constant(field: pa.Field, file: DataFile, place: str) -> pa.Scalar:
+    """What an extra column is in all rows of a file without row events."""
+    value: object = {IS_DELETED_NAME: False, FILE_NAME_NAME: f"{place}/{file.path}"}.get(field.name)
+    if field.name == ROW_ID_NAME:
+        written = written_by(file)
+        value = written and {"writeid": written, "bucketid": file.bucket, "rowid": 0}
+    return pa.scalar(value, field.type)
+
+
+def shown_uri(path: str) -> str:
+    """A location as Hive shows it: one slash after ``file:``."""
+    if path.startswith("/"):
+        return f"file:{path}"
+    return path.replace("file:///", "file:/", 1)

@@ -10,6 +10,7 @@ under its locks; from the second everything else follows.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hiveacid.errors import NotFoundError
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from hiveacid.txn.conflicts import Pending
 
 
+@dataclass(frozen=True, slots=True)
+class TemporaryTables:
+    """The names by which the catalog has a session's temporary tables; ``key`` is in each."""
+
+    key: str = ""
+    names: dict[TableName, TableName] = field(default_factory=dict)
+
+
 class Look:
     """Definitions and partitions without any lock; what was fetched once is remembered."""
 
@@ -34,10 +43,13 @@ class Look:
         is_temporary: Callable[[str], bool] = lambda _: False,
         pending: Callable[[], Pending | None] = lambda: None,
         now_ms: int = 0,
+        hidden: TemporaryTables | None = None,
     ) -> None:
         """``is_temporary`` tells Spark's temporary views; ``pending`` has the partitions and
-        columns that the statement's transaction is to make; ``now_ms`` is the statement's time.
+        columns that the statement's transaction is to make; ``now_ms`` is the statement's time;
+        ``hidden`` the names by which the catalog has the session's temporary tables.
         """
+        self._hidden = hidden or TemporaryTables()
         self._catalog = catalog
         self._database = database
         self._is_temporary = is_temporary
@@ -95,15 +107,32 @@ class Look:
         where there is none.
         """
         if name not in self._tables:
-            self._tables[name] = self._catalog.get_tables((name,)).get(name)
+            self._tables.update(self._fetched((name,)))
         table, pending = self._tables[name], self._pending()
         return table if table is None or pending is None else pending.with_columns(table)
 
     def ask(self, names: Iterable[TableName]) -> None:
         """Ask for the tables and views of these names at once."""
         new = tuple(dict.fromkeys(name for name in names if name not in self._tables))
-        found = self._catalog.get_tables(new) if new else {}
-        self._tables.update({name: found.get(name) for name in new})
+        self._tables.update(self._fetched(new) if new else {})
+
+    def _fetched(self, names: Collection[TableName]) -> dict[TableName, Table | None]:
+        """What the catalog has by these names: a temporary table before another one."""
+        hidden = {name: self._hidden.names[name] for name in names if name in self._hidden.names}
+        found = self._catalog.get_tables((*names, *hidden.values()))
+        return {name: found.get(hidden.get(name, name)) or found.get(name) for name in names}
+
+    def actual(self, name: TableName) -> TableName:
+        """The name by which the catalog has a table."""
+        table = self.table(name) if name in self._hidden.names else None
+        return name if table is None else table.name
+
+    def hide(self, name: TableName) -> TableName:
+        """The name by which the catalog has, or is to have, a temporary table."""
+        if name in self._hidden.names.values():
+            return name
+        hidden = TableName(name.database, f"temporary_{self._hidden.key}_{name.table}")
+        return self._hidden.names.setdefault(name, hidden)
 
     def database(self, name: str) -> Database:
         """The database of this name.
@@ -148,6 +177,7 @@ class Look:
             database=self._database,
             is_temporary=self._is_temporary,
             pending=pending,
+            hidden=self._hidden,
             names=self.names,
         )
         view.moment, view.now_ms = self.moment, self.now_ms
@@ -170,10 +200,13 @@ class View(Look):
         database: str,
         is_temporary: Callable[[str], bool],
         pending: Callable[[], Pending | None],
+        hidden: TemporaryTables,
         names: Collection[TableName],
     ) -> None:
-        super().__init__(catalog, database=database, is_temporary=is_temporary, pending=pending)
-        self._tables = dict.fromkeys(names) | dict(catalog.get_tables(names))
+        super().__init__(
+            catalog, database=database, is_temporary=is_temporary, pending=pending, hidden=hidden
+        )
+        self._tables = self._fetched(names)
 
 
 def is_same(before: Table | None, now: Table | None) -> bool:

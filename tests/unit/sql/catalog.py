@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hiveacid.model.history import AsOf, Version
-from hiveacid.model.tables import Column, Table, TableKind, TableName, WriteId
+from hiveacid.model.tables import BucketSpec, Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import PrimitiveType
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one
@@ -25,7 +25,9 @@ def table(name: TableName, columns: str, partition: str = "", **more: object) ->
 
 
 class SmallCatalog:
-    """default.t (id, v, p), d2.s (id), a view default.w, a temporary view view1."""
+    """default.t (id, v, p), d2.s (id), d2.b (id, v) in 4 buckets by id, a view default.w, a
+    temporary view view1.
+    """
 
     current_database = "default"
     moment = None
@@ -38,6 +40,7 @@ class SmallCatalog:
             for one in (
                 table(T, "id v", "p", properties=defaults),
                 table(S, "id"),
+                table(TableName("d2", "b"), "id v", bucket=BucketSpec(("id",), 4)),
                 table(TableName("default", "view1"), "x"),
                 table(
                     TableName("default", "w"),
@@ -54,6 +57,12 @@ class SmallCatalog:
     def version(self, table: Table, wanted: AsOf) -> Version:
         write_id = WriteId(wanted.write_id or 0)
         return Version(write_id, ValidWriteIdList.of(str(table.name), hwm=write_id), 1, 1)
+
+    def hide(self, name: TableName) -> TableName:
+        return TableName(name.database, f"hidden_{name.table}")
+
+    def actual(self, name: TableName) -> TableName:
+        return name
 
     def is_temporary_view(self, name: str) -> bool:
         return name.lower() == "view1"

@@ -307,7 +307,6 @@ def test_value(text: str, expected: object) -> None:
 
 
 REFUSED: dict[str, type[AcidError]] = {
-    "create temporary table x (id int)": UnsupportedError,
     "create function f as 'x'": UnsupportedError,
     "create table x (id int) stored by 'iceberg'": UnsupportedError,
     "create table x (id int) stored as avro": UnsupportedError,

@@ -43,6 +43,12 @@ class Names:
         write_id = WriteId(wanted.write_id or 0)
         return Version(write_id, ValidWriteIdList.of(str(table.name), hwm=write_id), 1, 1)
 
+    def hide(self, name: TableName) -> TableName:
+        return TableName(name.database, f"hidden_{name.table}")
+
+    def actual(self, name: TableName) -> TableName:
+        return name
+
     def is_temporary_view(self, name: str) -> bool:
         return False
 

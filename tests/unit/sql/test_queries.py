@@ -7,7 +7,7 @@ from tests.unit.sql.catalog import S, T, bound
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.history import AsOf
-from hiveacid.statements.values import Query, TableRef, VirtualColumn
+from hiveacid.statements.values import Merge, Query, TableRef, Update, VirtualColumn
 
 ROW_ID = frozenset([VirtualColumn.ROW_ID])
 TEXTS = {
@@ -176,16 +176,50 @@ def test_row_id_asks_the_scan_and_stays_out_of_stars(text: str, expected: str) -
     assert isinstance(query, Query)
     assert query.text == expected
     assert query.tables["P0"] == TableRef(T, ROW_ID)
-    assert all(not ref.row_id for name, ref in query.tables.items() if name != "P0")
+    assert all(not ref.virtual for name, ref in query.tables.items() if name != "P0")
 
 
 def test_row_id_of_a_subquery_asks_only_inside() -> None:
     query = bound("select q.row__id, s.id from (select row__id from t) q, d2.s")
     assert isinstance(query, Query)
-    assert sorted((ref.name, ref.row_id) for ref in query.tables.values()) == [
-        (S, False),
-        (T, True),
-    ]
+    asked = {ref.name: ref.virtual for ref in query.tables.values()}
+    assert asked == {S: frozenset(), T: ROW_ID}
+
+
+def test_options_of_a_table_are_told_to_the_scan() -> None:
+    query = bound(
+        "select x.row__is__deleted, * from t('acid.fetch.deleted.rows'='TRUE', "
+        "'insertonly.fetch.bucketid'='false') version as of 3 x"
+    )
+    assert isinstance(query, Query)
+    assert query.text == "select x.row__is__deleted, `x`.`id`, `x`.`v`, `x`.`p` from P0 x"
+    (ref,) = query.tables.values()
+    assert ref.options == {"acid.fetch.deleted.rows"}
+    assert ref.as_of == AsOf(write_id=3)
+    plain = bound("select 1 from t a, t('insertonly.fetch.bucketid'='true') b")
+    assert isinstance(plain, Query)
+    assert len(plain.tables) == 2
+
+
+def test_a_sample_of_buckets_is_a_condition_on_the_bucket() -> None:
+    query = bound("select * from d2.b tablesample (bucket 2 out of 4 on id) s where v = 1")
+    assert isinstance(query, Query)
+    number = "cast(regexp_extract(INPUT__FILE__NAME, '/([0-9]+)_[^/]*$', 1) as int)"
+    sample = f"(SELECT * FROM P0 WHERE {number} % 4 = 1)"
+    assert query.text == f"select `s`.`id`, `s`.`v` from {sample} s where v = 1"
+    assert query.tables["P0"].virtual == {VirtualColumn.FILE_NAME}
+
+
+def test_a_statement_that_changes_rows_asks_for_the_virtual_columns_it_names() -> None:
+    changed = bound("update t set v = input__file__name where bucket__id = 1")
+    assert isinstance(changed, Update)
+    assert changed.virtual == {VirtualColumn.FILE_NAME, VirtualColumn.BUCKET_ID}
+    merged = bound(
+        "merge into t using (select input__file__name f, id from d2.s) q on t.id = q.id "
+        "when matched and t.row__id.writeid = 1 then delete"
+    )
+    assert isinstance(merged, Merge)
+    assert merged.virtual == ROW_ID
 
 
 REFUSED = {
@@ -194,7 +228,13 @@ REFUSED = {
     "select block__offset__inside__file from t": UnsupportedError,
     "select transform(a) using 'cat' from t": UnsupportedError,
     "with recursive q as (select 1) select * from q": UnsupportedError,
-    "select * from t('acid.fetch.deleted.rows'='true')": UnsupportedError,
+    "select * from t('acid.fetch.rows'='true')": UnsupportedError,
+    "select * from v('acid.fetch.deleted.rows'='true')": InvalidInputError,
+    "select * from w('acid.fetch.deleted.rows'='true')": InvalidInputError,
+    "select * from t tablesample (bucket 1 out of 2)": UnsupportedError,
+    "select * from d2.b tablesample (bucket 1 out of 8)": UnsupportedError,
+    "select * from d2.b tablesample (bucket 1 out of 2 on v)": UnsupportedError,
+    "select * from d2.b tablesample (bucket 3 out of 2 on id)": SqlSyntaxError,
     "vacuum": SqlSyntaxError,
     "vacuum t retain 5": SqlSyntaxError,
     "vacuum t retain -5 hours": SqlSyntaxError,

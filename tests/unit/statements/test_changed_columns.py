@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -136,3 +137,20 @@ def test_a_column_of_a_check_keeps_its_name(acid: Session) -> None:
     with pytest.raises(InvalidInputError, match="CHECK constraint c"):
         acid.sql("alter table t change id number int")
     acid.sql("alter table t change v w string")
+
+
+@pytest.mark.slow
+def test_any_change_of_type_is_allowed_where_the_settings_say_so(acid: Session) -> None:
+    acid.sql(f"create table t (a string, b timestamp, c int) {ACID}")
+    acid.sql("insert into t values ('15', '2038-03-22 07:26:48', 300), ('x', null, 7)")
+    with pytest.raises(InvalidInputError, match="types incompatible"):
+        acid.sql("alter table t change a a int")
+    acid.sql("set hive.metastore.disallow.incompatible.col.type.changes=false")
+    acid.sql("alter table t change a a int")
+    acid.sql("alter table t replace columns (a int, b date, c tinyint)")
+    day = datetime.date(2038, 3, 22)
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    assert [tuple(row.values()) for row in found] == [(15, day, None), (None, None, 7)]
+    for condition in ("a = 15", f"b = '{day}'", "c is null", "a > 2"):
+        found = hiveacid.read_arrow(acid.table("t"), filter=condition).read_all().to_pylist()
+        assert [row["a"] for row in found] == [15], condition

@@ -16,7 +16,7 @@ from tests.forked import exit_status_of
 
 import hiveacid
 from hiveacid.compaction.cleaner import Cleaner
-from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, UnsupportedError
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.session import Session
 
@@ -294,3 +294,26 @@ def test_what_a_drop_at_work_has_hidden_is_left_to_it(acid: Session, tmp_path: P
         assert (hidden / "k=x").is_dir()
         dropping.abort("killed")
     assert rows_of(acid, "p") == [(1, "x"), (2, "y"), (3, "y")]
+
+
+def test_what_a_table_is_already_may_be_said_of_it(acid: Session) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string) skewed by (id) on (1, 2) {ACID}")
+    acid.sql("insert into p values (1, 'x')")
+    serde = "org.apache.hadoop.hive.ql.io.orc.OrcSerde"
+    for clause in (
+        "touch",
+        "touch partition (k='x')",
+        "set fileformat orc",
+        f"set serde '{serde}' with serdeproperties ('a'='b')",
+        "partition (k='x') set fileformat orc",
+        "update statistics set ('numRows'='10')",
+        "partition (k='x') update statistics set ('numRows'='10')",
+        "update statistics for column id set ('numDVs'='10')",
+    ):
+        acid.sql(f"alter table p {clause}")
+    assert acid.table("p").definition.properties["a"] == "b"
+    assert rows_of(acid, "p") == [(1, "x")]
+    for clause in ("set fileformat parquet", "clustered by (id) into 2 buckets", "not skewed"):
+        with pytest.raises(UnsupportedError) as refused:
+            acid.sql(f"alter table p {clause}")
+        assert "AS SELECT" in " ".join(refused.value.__notes__)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.layout.directories import (
     DeltaName,
     format_delta,
@@ -109,6 +109,8 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
             types that Hive refuses.
     """
 
+    any_type = not context.settings.alter_checks_types
+
     def added(table: Table) -> Table:
         columns, properties = table.columns + statement.columns, table.properties
         if statement.replace:
@@ -122,7 +124,7 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
                 )
             pairs = list(zip(table.columns, columns, strict=False))
             for old, new in pairs:
-                check_type_change(old, new)
+                check_type_change(old, new, any_type=any_type)
             properties = with_renamed_columns(table, {old.name: new.name for old, new in pairs})
         check_columns(columns, table.partition_columns)
         return checked(replace(table, columns=columns, properties=properties))
@@ -139,7 +141,7 @@ def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look
     """
 
     def changed(table: Table) -> Table:
-        table = _with_column(table, statement)
+        table = _with_column(table, statement, any_type=not context.settings.alter_checks_types)
         if statement.constraints is None:
             return table
         return _with_constraints(table, statement.constraints)
@@ -215,7 +217,7 @@ def _with_constraints(table: Table, added: Constraints) -> Table:
     return replace(table, properties=with_constraints(table, properties))
 
 
-def _with_column(table: Table, statement: ChangeColumn) -> Table:
+def _with_column(table: Table, statement: ChangeColumn, *, any_type: bool) -> Table:
     old = next((c for c in table.columns if c.name == statement.old_name), None)
     if old is None:
         raise InvalidInputError(
@@ -226,7 +228,7 @@ def _with_column(table: Table, statement: ChangeColumn) -> Table:
         )
     comment = old.comment if statement.comment is None else statement.comment
     new = Column(statement.new_name, statement.type or old.type, comment)
-    check_type_change(old, new)
+    check_type_change(old, new, any_type=any_type)
     columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
     check_columns(columns, table.partition_columns)
     bucket = table.bucket and replace(
@@ -285,9 +287,10 @@ _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "
 _TEXTS: Final = ("string", "varchar", "char")
 
 
-def check_type_change(old: Column, new: Column) -> None:
+def check_type_change(old: Column, new: Column, *, any_type: bool = False) -> None:
     """The column may change its type, as Hive 4.1 was seen to allow: to a longer number, to text,
-    from one text or decimal to any other, a nested type to any of its kind.
+    from one text or decimal to any other, a nested type to any of its kind; ``any_type``
+    where the settings allow all.
 
     Raises:
         InvalidInputError: they cannot.
@@ -296,7 +299,7 @@ def check_type_change(old: Column, new: Column) -> None:
     before, after = (re.split("[(<]", str(one.type), maxsplit=1)[0] for one in (old, new))
     longer = before in _NUMBERS and after in _NUMBERS[_NUMBERS.index(before) :]
     to_text = after in _TEXTS and before in (*_NUMBERS, *_TEXTS, "date", "timestamp")
-    if before == after or longer or to_text:
+    if before == after or longer or to_text or any_type:
         return
     raise InvalidInputError(
         "Unable to alter table. The following columns have types incompatible with the existing"
@@ -304,15 +307,19 @@ def check_type_change(old: Column, new: Column) -> None:
         column=new.name,
         old=str(old.type),
         new=str(new.type),
+        note="SET hive.metastore.disallow.incompatible.col.type.changes=false allows it.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SetTableProperties(Command):
-    """ALTER TABLE name SET TBLPROPERTIES (...)."""
+    """ALTER TABLE name SET TBLPROPERTIES (...); ``format``, where it is named, must be the table's
+    own.
+    """
 
     name: TableName
     properties: Mapping[str, str]
+    format: FileFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,9 +342,16 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties, loo
         NotFoundError: no such table.
         InvalidInputError: a change that Hive refuses; a conversion of files whose names give
             their rows no ids.
+        UnsupportedError: another file format.
         StorageError: a file could not be moved; those moved before are where they were.
     """
     table = table_to_alter(look, statement.name)
+    if statement.format not in (None, table.format):
+        raise UnsupportedError(
+            f"the files of {table.name} are {table.format.value}, and would not be rewritten",
+            table=str(table.name),
+            note="CREATE TABLE ... STORED AS ... AS SELECT makes a table of another format.",
+        )
     mode = altered(table, statement.properties).acid_mode
 
     def run(_: Transaction) -> None:

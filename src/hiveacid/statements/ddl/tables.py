@@ -9,16 +9,19 @@ files.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from hiveacid.errors import (
     AcidError,
     AlreadyExistsError,
     InvalidInputError,
     StorageError,
+    UnsupportedError,
 )
 from hiveacid.model.statistics import initial_statistics
 from hiveacid.model.tables import (
@@ -79,13 +82,16 @@ from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
+_LOG: Final = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(Command):
-    """CREATE [EXTERNAL] TABLE; ``query`` for CTAS, ``like`` for CREATE TABLE ... LIKE.
+    """CREATE [EXTERNAL] [TEMPORARY] TABLE; ``query`` for CTAS, ``like`` for CREATE TABLE ... LIKE.
 
     ``partition_names`` are the columns of a CTAS' ``PARTITIONED BY (name, ...)``. ``format`` is
-    None where the text names none.
+    None where the text names none. A ``temporary`` table is an ordinary one, by a name that nobody
+    else knows, and is dropped when the session closes.
     """
 
     name: TableName
@@ -99,6 +105,7 @@ class CreateTable(Command):
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     external: bool = False
+    temporary: bool = False
     if_not_exists: bool = False
     like: TableName | None = None
     query: Query | None = None
@@ -390,15 +397,32 @@ def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> D
     return DdlPlan(footprint.drop_table(table.name), run)
 
 
+def drop_temporary_tables(context: ExecutionContext) -> None:
+    """Drop the tables that are only for the session, which ends; what stays is logged."""
+    for name in context.client.temporary.names.values():
+        _drop_temporary(context, name)
+
+
+def _drop_temporary(context: ExecutionContext, name: TableName) -> None:
+    try:
+        dropped = fixed(DropTable(name, purge=True))
+        define(context, Bound.to(context.look(), dropped), drop_table)
+    except AcidError as error:
+        _LOG.warning("The temporary table %s is not dropped: %s", name, error)
+
+
 def rename_table(context: ExecutionContext, statement: RenameTable, look: Look) -> DdlPlan:
     """ALTER TABLE RENAME TO: what lies at the default place of the old name moves to the new one's.
 
     Raises:
         NotFoundError: no such table, or no such database.
         AlreadyExistsError: the new name, or its directory, exists.
+        UnsupportedError: a temporary table.
     """
     metastore, new_name = context.client.metastore, statement.new_name
     table = table_to_alter(look, statement.name)
+    if table.name in context.client.temporary.names.values():
+        raise UnsupportedError("ALTER TABLE ... RENAME of a temporary table is not supported")
     old_database = look.database(table.name.database)
     new_database = look.database(new_name.database)
     if look.table(new_name) is not None:

@@ -18,6 +18,7 @@ from decimal import Decimal
 from functools import partial, reduce
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,13 +42,14 @@ from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.delete_set import Bools, DeleteSet
+from hiveacid.storage.merge.delete_set import Bools, DeleteSet, Int64s
 from hiveacid.storage.merge.sources import (
     DirectorySources,
     Source,
     both,
     numpy_of,
     rows_that_count,
+    valid_mask,
 )
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.plan.scan_plan import Selection
@@ -58,6 +60,10 @@ ROW_ID_NAME: Final = "row__id"
 ROW_ID_TYPE: Final = pa.struct(
     [("writeid", pa.int64()), ("bucketid", pa.int32()), ("rowid", pa.int64())]
 )
+IS_DELETED_NAME: Final = "row__is__deleted"
+"""The column that ``deleted`` adds."""
+FILE_NAME_NAME: Final = "input__file__name"
+"""The column that ``place`` adds."""
 
 _RUN_BYTES: Final = 4 << 20
 """A thread reads so many bytes of stripes at once, at least a stripe: to open a file takes a
@@ -120,9 +126,13 @@ def merge_tasks(
     unit: str,
     opener: Opener | None = None,
     in_runs: bool = False,
+    deleted: bool = False,
+    place: str | None = None,
 ) -> Iterator[MergeTask]:
     """What reads the rows that ``merge_read`` gives, in this order, each for itself: a file, or
-    ``in_runs`` some stripes of it. ``opener`` opens files instead of the file system.
+    ``in_runs`` some stripes of it. ``opener`` opens files instead of the file system. ``deleted``
+    also gives rows that are deleted, with the write id of what deleted them, and adds
+    ``row__is__deleted``. ``place`` adds ``input__file__name``: paths below it.
 
     Raises:
         FormatError, MissingFileError, SnapshotExpiredError, StorageError, UnsupportedError: as
@@ -131,8 +141,7 @@ def merge_tasks(
     names = [column.name for column in table_columns]
     wanted = [names.index(name) for name in (names if columns is None else columns)]
     fields = [pa.field(names[i], arrow_type(table_columns[i].type, unit=unit)) for i in wanted]
-    if row_ids:
-        fields.append(pa.field(ROW_ID_NAME, ROW_ID_TYPE))
+    fields += extra_fields(row_ids=row_ids, deleted=deleted, file_names=place is not None)
     schema = pa.schema(fields)
     with noticing_cleaning(fs):
         merger = DirectorySources(
@@ -146,12 +155,24 @@ def merge_tasks(
             row_ids=row_ids,
             selection=selection,
             unit=unit,
+            deleted=deleted,
+            place=place,
         )
         for one, reader in _source_reads(merger, what):
             if in_runs:
                 yield from one.tasks(reader)
             else:
                 yield MergeTask(one, one.stripes, reader)
+
+
+def extra_fields(*, row_ids: bool, deleted: bool, file_names: bool) -> list[pa.Field]:
+    """What stands after the columns of a table."""
+    fields = {
+        pa.field(ROW_ID_NAME, ROW_ID_TYPE): row_ids,
+        pa.field(IS_DELETED_NAME, pa.bool_()): deleted,
+        pa.field(FILE_NAME_NAME, pa.string()): file_names,
+    }
+    return [field for field, is_wanted in fields.items() if is_wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +187,8 @@ class _Wanted:
     row_ids: bool
     selection: Selection | None
     unit: str
+    deleted: bool
+    place: str | None
 
 
 def _source_reads(
@@ -184,12 +207,27 @@ def _source_reads(
                 newest=merger.newest(reader, source, needs_ids=needs_ids),
                 raw=None if reader.is_acid or not needs_ids else merger.raw_rows(source),
                 needs_ids=needs_ids,
+                deleters=_deleters(merger, source, deletes, what) if what.deleted else None,
                 sizes=[s.size_bytes for s in reader.tail.stripes] if reader.tail else [],
             )
         except BaseException:
             reader.close()
             raise
         yield one, reader
+
+
+def _deleters(
+    merger: DirectorySources, source: Source, deletes: DeleteSet, what: _Wanted
+) -> Int64s:
+    """The newest write id that deletes each row of a bucket's deletes, in their order."""
+    found = np.zeros(len(deletes), dtype=np.int64)
+    for file in merger.delete_files_of(source.file.bucket):
+        with merger.open(file) as reader:
+            for ids in reader.identities():
+                places, by = deletes.places(*ids.numbers()), numpy_of(ids.current_write_id)
+                known = both(places >= 0, valid_mask(by, what.valid))
+                np.maximum.at(found, places[known], by[known])
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +242,8 @@ class _SourceRead:
     newest: Bools | None
     raw: OriginalRows | None
     needs_ids: bool
+    deleters: Int64s | None
+    """What deleted each of ``deletes``, where those rows are wanted, too."""
     sizes: Sequence[int]
     """Of the stripes, in bytes."""
 
@@ -232,11 +272,30 @@ class _SourceRead:
         """The rows of some stripes of the file, which is open."""
         what = self.what
         found = _filtered(reader, what, stripes, identities=self.needs_ids, raw=self.raw)
+        left_out = self.deletes if self.deleters is None else DeleteSet(())
         for batch, meets in found:
             alive = rows_that_count(
-                batch, self.source, self.deletes, newest=self.newest, valid=what.valid
+                batch, self.source, left_out, newest=self.newest, valid=what.valid
             )
-            yield from _kept(batch, both(meets, alive), what.schema, row_ids=what.row_ids)
+            arrays = [*batch.columns, *self._extras(batch)]
+            yield from _kept(arrays, batch.rows, both(meets, alive), what.schema)
+
+    def _extras(self, batch: EventBatch) -> Iterator[pa.Array]:
+        what, is_deleted = self.what, np.zeros(batch.rows, dtype=np.bool_)
+        write_id = None if batch.identities is None else batch.ids.original_write_id
+        if self.deleters is not None and len(self.deletes):
+            at, places = self.deletes.matches(*batch.ids.numbers())
+            is_deleted[at] = True
+            deleted_by = numpy_of(write_id).copy()
+            deleted_by[at] = self.deleters[places]
+            write_id = pa.array(deleted_by)
+        if what.row_ids:
+            key = (write_id, batch.ids.bucket, batch.ids.row_id)
+            yield pa.StructArray.from_arrays(key, fields=list(ROW_ID_TYPE))
+        if what.deleted:
+            yield pa.array(is_deleted)
+        if what.place is not None:
+            yield pa.repeat(f"{what.place}/{self.source.file.path}", batch.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,14 +356,10 @@ def _filtered(
 
 
 def _kept(
-    batch: EventBatch, keep: Bools | None, schema: pa.Schema, *, row_ids: bool
+    arrays: Sequence[pa.Array], rows: int, keep: Bools | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one batch that are kept, as at most one batch."""
-    arrays = list(batch.columns)
-    if row_ids:
-        key = (batch.ids.original_write_id, batch.ids.bucket, batch.ids.row_id)
-        arrays.append(pa.StructArray.from_arrays(key, fields=list(ROW_ID_TYPE)))
-    result = record_batch(arrays, schema, batch.rows)
+    result = record_batch(arrays, schema, rows)
     if keep is not None:
         result = result.filter(pa.array(keep)) if arrays else result.slice(0, int(keep.sum()))
     if result.num_rows:
