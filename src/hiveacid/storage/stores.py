@@ -262,6 +262,32 @@ def tries(wait_s: float) -> dict[str, str]:
     return {"dfs.client.failover.max.attempts": str(max(1, count))}
 
 
+class _Answering:
+    """fsspec's own take a server that fails for a file, or all of a directory, that is gone."""
+
+    info: Callable[[str], dict[str, Any]]
+
+    def isfile(self, path: str) -> bool:
+        """See fsspec."""
+        return self._is_a("file", path)
+
+    def isdir(self, path: str) -> bool:
+        """See fsspec."""
+        return self._is_a("directory", path)
+
+    def _is_a(self, kind: str, path: str) -> bool:
+        try:
+            return bool(self.info(path)["type"] == kind)
+        except FileNotFoundError:
+            return False
+
+    def walk(self, path: str, *arguments: Any, **facts: Any) -> Iterator[Any]:
+        """See fsspec."""
+        given: Any = super()
+        found: Iterator[Any] = given.walk(path, *arguments, **{**facts, "on_error": _told})
+        return found
+
+
 def _as_arrow_takes(
     given: Any, writing: Callable[[], Any], options: Any, no_trash: type[Exception]
 ) -> Any:
@@ -272,7 +298,7 @@ def _as_arrow_takes(
     umask = hadoop_umask()
     writing = lru_cache(maxsize=1)(writing)
 
-    class Hadoop(given):  # type: ignore[misc]
+    class Hadoop(_Answering, given):  # type: ignore[misc]
         client: Any
 
         def __init__(self, *arguments: Any, **facts: Any) -> None:
@@ -315,6 +341,12 @@ def _as_arrow_takes(
                     target.write(block)
 
     return Hadoop
+
+
+def _told(error: OSError) -> None:
+    """A directory that went while it was listed is none; all else is no answer."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def moved_to_trash(library: pafs.FileSystem, path: str) -> bool:

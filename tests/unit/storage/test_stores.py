@@ -12,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
+from pyarrow import fs as pafs
 from tests.s3 import S3Server
 
 from hiveacid.client import open_client
@@ -27,6 +29,7 @@ from hiveacid.storage.stores import (
     S3Access,
     S3Keys,
     Telling,
+    _as_arrow_takes,
     bounded,
     s3_of_environment,
     s3_of_hadoop,
@@ -180,6 +183,43 @@ def test_an_address_where_no_name_node_listens_is_given_up_soon(host: str) -> No
         Files(retries=Retries(60, clock)).at(f"hdfs://{host}/wh")
     assert raised.value.context["detail"] == "no-answer"
     assert clock.monotonic_s() < 10
+
+
+def test_a_name_node_that_does_not_answer_is_not_taken_for_one_without_files() -> None:
+    pytest.importorskip("hdfs_native")
+
+    class Going(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        """Two directories, of which the second is not listed any more."""
+
+        client = None
+        refused: OSError = ConnectionRefusedError("Connection refused (os error 111)")
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            if path != "/t":
+                raise self.refused
+            return {"name": path, "type": "directory", "size": 0}
+
+        def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+            if path == "/t/b":
+                raise self.refused
+            names = ("/t/a", "/t/b") if path == "/t" else ()
+            return [{"name": name, "type": "directory", "size": 0} for name in names]
+
+    made = _as_arrow_takes(Going, Going, None, KeyError)()
+    library = pafs.PyFileSystem(pafs.FSSpecHandler(made))
+    for step in (
+        lambda: library.get_file_info(pafs.FileSelector("/t", recursive=True)),
+        lambda: library.get_file_info(pafs.FileSelector("/t/b", allow_not_found=True)),
+        lambda: library.open_input_file("/t/a/f"),
+    ):
+        with pytest.raises(ConnectionRefusedError):
+            step()
+    Going.refused = FileNotFoundError("/t/b")
+    assert [one.path for one in library.get_file_info(pafs.FileSelector("/t", recursive=True))] == [
+        "/t/a",
+        "/t/b",
+    ]
+    assert library.get_file_info(pafs.FileSelector("/t/b", allow_not_found=True)) == []
 
 
 def test_what_a_name_node_refuses_is_an_error_of_files() -> None:
