@@ -96,9 +96,14 @@ class QueryParser(ExpressionParser):
 
     def _body(self, parent: Scope) -> None:
         cursor = self.cursor
+        start, others = cursor.token.start, False
         last = self._term(parent)
         parent.body = last.body or (last if last.items or last.stars else None)
         while cursor.key in _SET_OPERATORS:
+            at = cursor.token.start
+            if others and cursor.key == "INTERSECT":  # to Hive all are equal, to Spark it is first
+                parent.edits += [Edit(start, start, "("), Edit(at, at, ") ")]
+            others |= cursor.key != "INTERSECT"
             cursor.next()
             cursor.accept_any("ALL", "DISTINCT")
             last = self._term(parent)

@@ -51,6 +51,14 @@ TEXTS = {
     "select (select max(id) from d2.s) from t": (
         "select (select max(id) from P1 as `s`) from P0 as `t`"
     ),
+    # set operators from left to right
+    "select id from t union select id from t intersect select 1 except select 2": (
+        "(select id from P0 as `t` union select id from P0 as `t` ) intersect select 1 "
+        "except select 2"
+    ),
+    "select 1 intersect select 2 union all select 3": (
+        "select 1 intersect select 2 union all select 3"
+    ),
     "from t select id where v=1": "from P0 as `t` select id where v=1",
     "(select id from t) union all (select 1)": "(select id from P0 as `t`) union all (select 1)",
     "select 1 from ((select id from t) union (select 2)) q": (
