@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -158,7 +158,8 @@ class Drivers:
         elif executor:
             _, *above = parents(executor)  # none where its worker was killed before it
             is_worker = victim != "executor" and above
-            os.kill(above[0] if is_worker else executor, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it went with another's worker
+                os.kill(above[0] if is_worker else executor, signal.SIGKILL)
             if victim == "worker":
                 self.trouble()
                 another = self.where / f"worker{len(self.struck) + _DRIVERS}"

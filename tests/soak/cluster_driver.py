@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,9 +64,10 @@ def after(kind: str, step: int, rows: Rows, *, driver: int) -> Rows:
 
 def parents(pid: int) -> Iterator[int]:
     """A process, the one that started it, and so on."""
-    while pid > 1:
-        yield pid
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
+        while pid > 1:
+            yield pid
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def is_executor(pid: int, application: str = "") -> bool:
