@@ -124,6 +124,20 @@ def test_what_a_list_of_tables_tells_of_ours(
     assert " |-- name: string (nullable = true)" in listed["emp"]
 
 
+def test_the_catalog_makes_tables_of_ours(acid: Session, spark: SparkSession) -> None:
+    wanted = spark.table("emp").schema
+    made = spark.catalog.createTable("made", source="hiveacid", schema=wanted, description="new")
+    assert made.columns == ["id", "name"] and acid.table("made").definition.comment == "new"
+    with pytest.raises(AlreadyExistsError):
+        spark.catalog.createTable("emp", source="parquet", schema=wanted)
+    with pytest.raises(InvalidInputError):
+        spark.catalog.createTable("other", source="hiveacid")
+    spark.sql("create table parts (id int) using hiveacid partitioned by (k int)")
+    for table in ("emp", "parts"):
+        spark.catalog.uncacheTable(table)
+    spark.catalog.recoverPartitions("parts")
+
+
 def test_saving_as_a_table(acid: Session, spark: SparkSession) -> None:
     rows = spark.createDataFrame([("Eve", 3)], "name string, id int")
     rows.write.mode("append").saveAsTable("emp")
@@ -132,6 +146,9 @@ def test_saving_as_a_table(acid: Session, spark: SparkSession) -> None:
     assert values(spark.table("emp")) == [(3, "Eve")]
     with pytest.raises(AlreadyExistsError):
         rows.write.saveAsTable("emp")
+    rows.toDF("a b", "(x)").write.format("hiveacid").saveAsTable("odd")
+    rows.toDF("a b", "(x)").write.mode("append").saveAsTable("odd")
+    assert spark.table("odd").columns == ["a b", "(x)"] and len(values(spark.table("odd"))) == 2
     rows.write.format("hiveacid").partitionBy("name").saveAsTable("other")
     assert acid.table("other").definition.partition_keys == ("name",)
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.frames import Told, dressed, table_named, written_text
-from hiveacid.connectors.names import FORMAT, first_words
+from hiveacid.connectors.names import FORMAT, first_words, location_of, name_of_new
 from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls
@@ -235,6 +235,40 @@ class _Catalog(Told):
             )
         given = () if storageLevel is None else (storageLevel,)
         super().cacheTable(tableName, *given)  # type: ignore[misc]
+
+    def uncacheTable(self, tableName: str) -> None:
+        if self._ours(tableName) is None:
+            super().uncacheTable(tableName)  # type: ignore[misc]
+
+    def recoverPartitions(self, tableName: str) -> None:
+        ours = self._ours(tableName)
+        if ours is None:
+            super().recoverPartitions(tableName)  # type: ignore[misc]
+        else:
+            self._acid.sql(f"msck repair table {written_text(ours.name)}")
+
+    def createTable(
+        self,
+        tableName: str,
+        path: str | None = None,
+        source: str | None = None,
+        schema: Any = None,
+        description: str | None = None,
+        **options: str,
+    ) -> DataFrame:
+        if (source or "").lower() != FORMAT and self._ours(tableName) is None:
+            made: DataFrame = super().createTable(  # type: ignore[misc]
+                tableName, path, source, schema, description, **options
+            )
+            return made
+        if options:
+            raise UnsupportedError(f"Tables of ours take no option {', '.join(options)} here")
+        return self._acid.create_table(
+            name_of_new(self._acid, tableName),
+            schema,
+            comment=description,
+            location=None if path is None else location_of(path),
+        ).df()
 
     def isCached(self, tableName: str) -> bool:
         return self._ours(tableName) is None and bool(super().isCached(tableName))  # type: ignore[misc]

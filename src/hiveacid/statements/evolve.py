@@ -275,6 +275,6 @@ def renamed(rows: Any, columns: Sequence[Column]) -> DataFrame | ArrowTable:
 def columns_of_rows(rows: DataFrame | ArrowTable) -> tuple[Column, ...]:
     """The columns of a table that is made from rows."""
     if is_frame(rows):
-        return columns_of(rows.schema)
+        return columns_of_struct(rows.schema)
     schema = cast("ArrowTable", rows).schema
     return tuple(Column(field.name, type_of_arrow(field.type)) for field in schema)
