@@ -436,15 +436,20 @@ def test_streams_into_tables(acid: Session, spark: SparkSession, tmp_path: Path)
         (
             lambda stream: stream.toTable("emp"),
             lambda stream: stream.toTable("made", format="hiveacid", partitionBy="name"),
+            lambda stream: stream.toTable("`a new-one`", format="hiveacid"),
             lambda stream: stream.format("hiveacid").start(f"{tmp_path}/placed"),
         )
     ):
         checkpoint = str(tmp_path / f"checkpoint{number}")
         stream = rows().option("checkpointLocation", checkpoint).trigger(availableNow=True)
         start(stream).awaitTermination()
+    with pytest.raises(InvalidInputError, match="ignorechanges"):
+        spark.readStream.option("ignoreChanges", "true").table("emp")
+    with pytest.raises(InvalidInputError, match="mergeschema"):
+        rows().option("mergeSchema", "true").toTable("emp")
     assert values(spark.table("emp")) == [*EMP, (3, "Eve")]
     assert acid.table("made").definition.partition_keys == ("name",)
-    assert values(spark.table("made")) == [(3, "Eve")]
+    assert values(spark.table("made")) == values(spark.table("`a new-one`")) == [(3, "Eve")]
     assert values(spark.read.format("hiveacid").load(f"{tmp_path}/placed")) == [(3, "Eve")]
 
 

@@ -26,17 +26,16 @@ from hiveacid.connectors.names import (
     required_at,
     table_at,
     without_catalog,
+    written_text,
 )
-from hiveacid.connectors.options import TRAVEL, version_asked
+from hiveacid.connectors.options import SINK, SOURCE, TRAVEL, Options, version_asked
 from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
     SqlSyntaxError,
     UnsupportedError,
 )
-from hiveacid.model.tables import TableName
 from hiveacid.session import Session
-from hiveacid.spark.text import quoted
 from hiveacid.spark.workers import chosen_python, is_local
 from hiveacid.sql import parse_table_name
 from hiveacid.table import AcidTable, MergeBuilder
@@ -57,11 +56,6 @@ def table_named(acid: Session, name: object) -> AcidTable | None:
     if written is None or not is_table_of_ours(acid.look(), written):
         return None
     return acid.table(written_text(written))
-
-
-def written_text(name: TableName) -> str:
-    """The name as Python's methods take it."""
-    return quoted(*filter(None, (name.database, name.table)))
 
 
 # -------------------------------------------------------------------- in the place of Spark's
@@ -288,10 +282,12 @@ def _make_found(acid: Session, instead: str) -> None:
 class _Stream(Told):
     """Names the table and the metastore to the data source."""
 
-    def _name(self, ours: AcidTable) -> None:
-        for key, value in (("table", ours.name), ("metastore", self._acid.client.metastore.url)):
+    def _name(self, ours: AcidTable, known: tuple[str, ...]) -> None:
+        url = self._acid.client.metastore.url
+        for key, value in (("table", written_text(ours.name)), ("metastore", url)):
             if key not in self._given:
-                self.option(key, str(value))
+                self.option(key, value)
+        Options.of({key: str(value) for key, value in self._given.items()}, known)
         self.format(FORMAT)
 
     def _named(self, path: str | PathLike[str] | None) -> tuple[AcidTable | None, str | None]:
@@ -333,7 +329,7 @@ class _StreamReader(_Stream):
 
     def _stream(self, ours: AcidTable) -> DataFrame:
         _make_found(self._acid, "acid.table(name).df() reads what is there now")
-        self._name(ours)
+        self._name(ours, SOURCE)
         return super().load()  # type: ignore[misc,no-any-return]
 
 
@@ -394,7 +390,7 @@ class _StreamWriter(_Stream):
 
     def _stream(self, ours: AcidTable) -> Any:
         _make_found(self._acid, "df.writeStream.foreachBatch(hiveacid.foreach_batch(acid, name))")
-        self._name(ours)
+        self._name(ours, SINK)
         return super().start()  # type: ignore[misc]
 
 

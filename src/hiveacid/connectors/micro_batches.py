@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hiveacid.connectors.names import written_text
 from hiveacid.errors import CardinalityError, ConflictError, InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
@@ -85,7 +86,7 @@ def foreach_batch(
         raise InvalidInputError("order_by needs names of columns as on=...", argument="order_by")
     return ForeachBatch(
         acid.client.metastore.url,
-        str(acid.table(table).name),
+        written_text(acid.table(table).name),
         mode,
         on,
         tuple(keys or ()),

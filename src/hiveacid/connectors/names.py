@@ -14,9 +14,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.errors import NotFoundError
+from hiveacid.errors import NotFoundError, SqlSyntaxError
 from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.text import literal, quoted
@@ -154,6 +155,15 @@ FORMAT = "hiveacid"
 _USING = re.compile(r"\bUSING\s+`?hiveacid`?(?!\w)", re.IGNORECASE)
 
 
+def written_text(name: TableName) -> str:
+    """The name as Python's methods take it, in back-quotes where they need them."""
+    parts = tuple(filter(None, (name.database, name.table)))
+    with suppress(SqlSyntaxError):
+        if parse_table_name(".".join(parts)) == name:
+            return ".".join(parts)
+    return quoted(*parts)
+
+
 def table_at(acid: Session, path: str) -> AcidTable | None:
     """The table that lies there; else, where the path is one word, the table of that name, which is
     what ``format("hiveacid")`` takes it for in a session that is not enabled.
@@ -161,7 +171,7 @@ def table_at(acid: Session, path: str) -> AcidTable | None:
     wanted = one_name(location_of(path))
     for place in acid.client.own.places():
         if place.partition is None and one_name(place.location) == wanted:
-            return acid.table(str(place.table))
+            return acid.table(written_text(place.table))
     parts = path.split(".")
     if not all(part.isidentifier() for part in parts) or len(parts) > 2:
         return None

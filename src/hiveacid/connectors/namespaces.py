@@ -11,8 +11,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.connectors.frames import Told, dressed, table_named, written_text
-from hiveacid.connectors.names import FORMAT, first_words, location_of, name_of_new
+from hiveacid.connectors.frames import Told, dressed, table_named
+from hiveacid.connectors.names import (
+    FORMAT,
+    first_words,
+    location_of,
+    name_of_new,
+    written_text,
+)
 from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls

@@ -35,6 +35,7 @@ from pyspark.sql.datasource import (
 
 from hiveacid.clock import DaemonThreads, SystemClock
 from hiveacid.connectors.batch_read import readable_table
+from hiveacid.connectors.names import written_text
 from hiveacid.connectors.options import Options
 from hiveacid.connectors.spool import Chunk, Spool, in_order
 from hiveacid.connectors.wall_clock import session_zone, with_zone
@@ -242,13 +243,11 @@ def commit(work: Work, written: Sequence[Written], *, batch: tuple[str, int] | N
         TransactionError: the write took longer than the transaction's time-out.
         AcidError: as an INSERT.
     """
-    name = work.target.table.name
+    table = written_text(work.target.table.name)
     with _session(work, lasts=batch is not None) as session:
         try:
             with session.take_over(work.handed) as txn:
-                if batch is not None and not txn.begin_batch(
-                    *batch, table=str(name), checkpoint=True
-                ):
+                if batch is not None and not txn.begin_batch(*batch, table=table, checkpoint=True):
                     txn.rollback()
                     _tell_done(work, batch)
                 else:
@@ -294,7 +293,7 @@ def _insert(txn: AcidTransaction, work: Work, written: Sequence[Written]) -> Non
         stage = RowStage(target, keys, bucketed=True, statement=target.insert_statement)
         fs, _ = target.files.at(target.staging)
         files = tuple(stage.staged(in_order(fs, chunks), name="gathered"))
-    table = txn.table(str(target.table.name))
+    table = txn.table(written_text(target.table.name))
     table.session.execute(
         Insert(table.name, Staged(target, files), overwrite=target.overwrite, by_name=True)
     )

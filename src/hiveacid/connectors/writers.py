@@ -8,8 +8,14 @@ from functools import partial, partialmethod
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.connectors.frames import Told, dressed, table_named, written_text
-from hiveacid.connectors.names import location_of, name_for, name_of_new, table_at
+from hiveacid.connectors.frames import Told, dressed, table_named
+from hiveacid.connectors.names import (
+    location_of,
+    name_for,
+    name_of_new,
+    table_at,
+    written_text,
+)
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
