@@ -18,7 +18,7 @@ from tests.spark.streamed import ACID, INSERT_ONLY, set_back
 
 import hiveacid
 from hiveacid import read_arrow
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.session import Session
 
 pytestmark = pytest.mark.skipif(
@@ -109,6 +109,40 @@ def test_a_table_that_changes_under_the_stream(
     acid.sql("alter table u rename to t")
     assert stream.run("t") == [2]
     assert len(rows("select * from t")) == 3
+
+
+def test_a_table_that_is_gone_is_not_made_anew_in_an_enabled_session(
+    spark: SparkSession, stream: Stream, tmp_path: Path
+) -> None:
+    hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
+
+    def run(table: str, *, by: str, **given: str) -> None:
+        read = spark.readStream.schema("id int, p int").json(str(tmp_path / "in"))
+        write = read.writeStream.trigger(availableNow=True)
+        if by == "queryName":
+            write = write.queryName("orders")
+        else:
+            given["checkpointLocation"] = str(tmp_path / "checkpoints" / "orders")
+        write.toTable(table, **given).awaitTermination()
+
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "checkpoints"))
+    try:
+        spark.sql("create table t (id int, p int) using hiveacid")
+        stream.feed([(1, 1)])
+        run("t", by="queryName")
+        spark.sql("alter table t rename to u")
+        stream.feed([(2, 2)])
+        for by in ("queryName", "checkpointLocation"):
+            with pytest.raises(NotFoundError, match=r"wrote to default\.u \(up to batch 0\)"):
+                run("t", by=by)
+        run("u", by="checkpointLocation")
+        spark.sql("drop table u")
+        with pytest.raises(NotFoundError, match=r"wrote to default\.u \(up to batch 1\)"):
+            run("u", by="checkpointLocation", format="hiveacid")
+        assert not spark.catalog.tableExists("t") and not spark.catalog.tableExists("u")
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+        hiveacid.disable(spark)
 
 
 def test_a_batch_whose_tasks_all_fail_leaves_nothing_open(

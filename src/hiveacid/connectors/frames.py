@@ -10,6 +10,7 @@ which Spark has from version 4 on.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from hiveacid.connectors.names import (
 )
 from hiveacid.connectors.options import SINK, SOURCE, TRAVEL, Options, version_asked
 from hiveacid.errors import (
+    AcidError,
     InvalidInputError,
     NotFoundError,
     SqlSyntaxError,
@@ -257,6 +259,20 @@ class _Clause:
         return self.merge.add(f"{self.kind}_{action}", *args, where=self.condition)
 
 
+def query_of(acid: Session, checkpoint: str | None) -> str | None:
+    """The id of the streaming query whose checkpoint that is; None for a new one, and for one that
+    is not to be read here.
+    """
+    if checkpoint is None:
+        return None
+    try:
+        fs, path = acid.client.files.at(location_of(checkpoint))
+        found = json.loads(fs.read_bytes(f"{path}/metadata"))
+        return str(found["id"])
+    except (AcidError, ValueError, LookupError):
+        return None
+
+
 def _make_found(acid: Session, instead: str) -> None:
     """Lets Spark find the data source, whose streams are there from Spark 4 on. A local Spark looks
     for it by the first ``python3`` in PATH, which in an environment that is not activated is one
@@ -339,6 +355,10 @@ class _StreamWriter(_Stream):
         self._told["partitioned_by"] = tuple(names)
         return self
 
+    def queryName(self, queryName: str) -> Any:
+        self._told["query"] = queryName
+        return super().queryName(queryName)  # type: ignore[misc]
+
     def start(self, path: str | None = None, format: str | None = None, **rest: Any) -> Any:
         if format is not None:
             self.format(format)
@@ -350,19 +370,49 @@ class _StreamWriter(_Stream):
         ours, where = self._named(path)
         if ours is None:
             name = name_for(self._acid, where) if where else str(self._given["table"])
+            self._refuse_begun(where or name)
             ours = self._create(name, location=None if where is None else location_of(where))
         return self._stream(ours)
 
     def toTable(self, tableName: str, format: str | None = None, **rest: Any) -> Any:
         if format is not None:
             self.format(format)
+        self._take(rest)
         ours = table_named(self._acid, tableName)
+        if ours is None:
+            self._refuse_begun(tableName)
         if ours is None and not self.is_ours:
             if "partitioned_by" in self._told:
                 super().partitionBy(*self._told["partitioned_by"])  # type: ignore[misc]
-            return super().toTable(tableName, **rest)  # type: ignore[misc]
-        self._take(rest)
+            return super().toTable(tableName)  # type: ignore[misc]
         return self._stream(ours or self._create(tableName, location=None))
+
+    def _refuse_begun(self, name: str) -> None:
+        """What the query wrote before went to a table of ours that is gone, or has another name.
+
+        Raises:
+            NotFoundError: it did.
+        """
+        query = query_of(self._acid, self._checkpoint())
+        before = self._acid.client.own.last_batches(query) if query else ()
+        if before:
+            raise NotFoundError(
+                f"Table not found {name}: the stream of this checkpoint wrote to"
+                f" {', '.join(f'{one.table} (up to batch {one.number})' for one in before)}",
+                code=10001,
+                table=name,
+                note="A checkpoint belongs to one table: name that one, or begin with a new"
+                " checkpointLocation.",
+            )
+
+    def _checkpoint(self) -> str | None:
+        """Where the query keeps how far it is; None for a place that is new each time."""
+        given = self._given.get("checkpointlocation")
+        if given is not None:
+            return str(given)
+        root = self._acid.spark.conf.get("spark.sql.streaming.checkpointLocation", None)
+        name = self._told.get("query")
+        return f"{root}/{name}" if root and name else None
 
     def _original(self, path: str | None, rest: Any) -> Any:
         if "partitioned_by" in self._told:
