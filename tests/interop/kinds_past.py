@@ -27,14 +27,14 @@ PAST = (
         (
             _ROWS,
             *_CHANGES,
-            "alter table {t} add columns (more string)",
+            "alter table {t} add columns (note string)",
             "insert into {t} partition (p=1) values (100, 'late', 'm')",
             "restore table {t} to version as of 1",
-            "update {t} set more = 'after' where id = 7",
+            "update {t} set note = 'after' where id = 7",
         ),
         _HIVE_TURN,
         partitioned_by="p int",
-        compact=("p=0", "p=1"),
+        compact=("p=1", "p=2"),
         ci=True,
     ),
     Kind(
