@@ -48,7 +48,8 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
         create(context, statement)
         return
     query = Bound(statement.query, bound.look, lambda look: bound.bind(look).query)
-    create(context, statement, rows=select.open_query(context, query))
+    rows = select.open_query(context, query)
+    create(context, statement, rows=renamed(rows, columns_of(rows.schema)))
 
 
 def create(
