@@ -19,6 +19,7 @@ from hiveacid.errors import (
     InvalidInputError,
     LockError,
     SparkNeededError,
+    SqlSyntaxError,
     TransactionError,
 )
 from hiveacid.session import Session
@@ -262,7 +263,10 @@ def test_sql_says_the_same(world: World) -> None:
     assert isinstance(found, PurgeReport)
     assert (found.rows_deleted, found.rows_found) == (3, 0)
     assert holding(world) == []
-    assert world.acid.sql("purge table default.t drop pins").rows_deleted == 0
+    for words in ("", "drop pins", "wait 1 drop pins", "drop pins wait 1"):
+        assert world.acid.sql(f"purge table default.t {words}").rows_deleted == 0
+    with pytest.raises(SqlSyntaxError):
+        world.acid.sql("purge table t drop pins wait 1 drop pins")
     world.make("wait", PLAIN, "wait int, id int")
     assert world.acid.sql("purge table wait where wait = 3 wait 1").rows_deleted == 0
 

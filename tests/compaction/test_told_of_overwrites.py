@@ -7,6 +7,7 @@ from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, World, cleaned
 
 from hiveacid import read_changes
 from hiveacid.errors import SnapshotExpiredError
+from hiveacid.session import Session
 
 
 def test_the_history_does_not_say_that_an_overwrite_deleted_nothing(world: World) -> None:
@@ -47,3 +48,21 @@ def test_from_the_version_that_an_error_names_changes_are_told_up_to_now(world: 
         read_changes(table, since=0, until=1)
     assert raised.value.context["write_id"] == 4
     assert read_changes(table, since=4).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("properties", [ACID, INSERT_ONLY])
+def test_of_commits_out_of_order_an_error_names_the_last(any_world: World, properties: str) -> None:
+    world = any_world
+    world.make("o", properties)
+    table = world.acid.table("o")
+    world.insert(1, table="o")
+    with Session(world.connect()).transaction() as late:
+        late.table("o").write_arrow([{"id": 5, "v": "late"}])
+        world.insert(6, table="o")
+    world.compact(MAJOR, "o")
+    cleaned(world)
+    for asked in ({"since": 0}, {"since": 3}, {"since": 0, "until": 1}):
+        with pytest.raises(SnapshotExpiredError, match=r"told since 2$") as raised:
+            read_changes(table, **asked)
+        assert raised.value.context["write_id"] == 2
+    assert read_changes(table, since=2).read_all().num_rows == 0

@@ -64,6 +64,13 @@ class Versions:
         """The place in the order of commits."""
         return write_id if self.positions is None else self.positions.get(write_id, write_id)
 
+    def last_up_to(self, write_id: int) -> int:
+        """The last in the order of commits of those up to a write id: whoever begins after it needs
+        none of them. The write id itself where there are none.
+        """
+        up_to = (one for one in self._all() if one <= write_id)
+        return max(up_to, key=lambda one: (self.position(one), one), default=write_id)
+
     def within(self, write_id: int, *, included: bool) -> ValidWriteIdList:
         """The state just before a write id of them committed, or just after (``included``)."""
         end = self.position(write_id) + included

@@ -347,7 +347,9 @@ def parse_delete(cursor: Cursor) -> Delete:
 
 
 def parse_purge(cursor: Cursor) -> Purge:
-    """PURGE TABLE t [[AS] alias] [WHERE condition] [WAIT seconds] [DROP PINS]."""
+    """PURGE TABLE t [[AS] alias] [WHERE condition] [WAIT seconds] [DROP PINS], the last two in
+    either order.
+    """
     cursor.expect("TABLE")
     table, alias, relation = _target(cursor, "WAIT", "DROP")
 
@@ -358,8 +360,9 @@ def parse_purge(cursor: Cursor) -> Purge:
     where: Any = None
     if cursor.accept("WHERE"):
         where = QueryParser(cursor).expression_fragment(at_end, scope=_root(relation))
+    drop_pins = cursor.accept("DROP", "PINS")
     wait_s = cursor.integer("seconds to wait") if cursor.accept("WAIT") else None
-    return Purge(table, where, alias, wait_s, cursor.accept("DROP", "PINS"))
+    return Purge(table, where, alias, wait_s, drop_pins or cursor.accept("DROP", "PINS"))
 
 
 def _where(cursor: Cursor, relation: Relation) -> Any:

@@ -95,12 +95,12 @@ def change_units(
         if floor is not None and versions.count(max(1, floor.first), floor.base):
             oldest = max(oldest, floor.base)
     if oldest:
+        since = versions.last_up_to(oldest)
         raise SnapshotExpiredError(
-            f"Changes of {table.name} before write id {oldest} are compacted, and the files that"
-            f" told them are cleaned: they can be told since {oldest}, not since"
-            f" {versions.low.hwm}",
+            f"Changes of {table.name} up to write id {oldest} are compacted, and the files that"
+            f" told them are cleaned: they can be told since {since}",
             table=str(table.name),
-            write_id=oldest,
+            write_id=since,
         )
     return units
 
