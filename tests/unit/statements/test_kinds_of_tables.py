@@ -140,7 +140,7 @@ STATEMENTS: Final[dict[str, tuple[Run, dict[str, Any]]]] = {
     "read": (lambda a, n: hiveacid.read_arrow(a.table(n)).read_all(), {"view": "is a view"}),
     "read row ids": (
         lambda a, n: hiveacid.read_arrow(a.table(n), row_ids=True).read_all(),
-        {**dict.fromkeys(("some", "plain", "external"), "no row ids"), "view": "is a view"},
+        {**dict.fromkeys(("plain", "external"), "have no row__id"), "view": "is a view"},
     ),
     "load": (
         _load,
