@@ -67,6 +67,8 @@ QUERIES: dict[str, list[tuple[Any, ...]]] = {
     "select emp.id from (emp join plain on emp.id = plain.id)": [(1,), (2,)],
     "table plain": [(1,), (2,), (3,)],
     "TABLE emp order by id": EMP,
+    "with q as (table emp) select id from q union table plain": [(1,), (2,), (3,)],
+    "desc query select id from emp": [("id", "int", None)],
     "refresh table emp": [],
     "select identifier('id') from identifier('default.emp')": [(1,), (2,)],
     "select 'identifier(''emp'')' <> 'x', id from identifier('plain') where id = 1": [(True, 1)],
@@ -87,6 +89,8 @@ def test_changes_tell_how_many_rows(acid: Session, spark: SparkSession) -> None:
     source = "(select 2 as id, 'y' as name union all select 9, 'z')"
     merge = f"merge into emp t using {source} s on t.id = s.id when matched then update set *"
     assert told(f"{merge} when not matched then insert *") == [(2, 1, 0, 1)]
+    spark.sql("comment on table emp is 'people'")
+    assert acid.table("emp").definition.comment == "people"
     frame = spark.sql("alter table emp set tblproperties ('a' = 'b')")
     assert (frame.columns, frame.collect()) == ([], [])
     assert values(spark.table("emp")) == [(1, "Ann"), (2, "y"), (9, "z")]

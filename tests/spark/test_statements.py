@@ -15,6 +15,7 @@ from hiveacid.errors import (
     ConversionError,
     InvalidInputError,
     NotFoundError,
+    SqlSyntaxError,
 )
 from hiveacid.statements.values import (
     DeleteResult,
@@ -360,3 +361,23 @@ def test_braces_in_a_query_are_texts(acid, rows):
     acid.sql(f"create table t (v string) {ACID}")
     acid.sql("insert into t values ('a')")
     assert rows("select concat('{', v, '}{v}{{'), v rlike '^a{1}$' from t") == [("{a}{v}{{", True)]
+
+
+def test_words_of_sparks_for_queries(acid, rows):
+    acid.sql(f"create table t (id int, v string, more struct<a:int>) {ACID}")
+    acid.sql(f"create table s (id int, v string, more struct<a:int>) {ACID}")
+    acid.sql("insert into t values (1, 'a', null), (2, 'b', named_struct('a', 7))")
+    acid.sql("insert into s table t order by id")
+    acid.sql("insert into table s (id) select id from (table t) x where v = 'b'")
+    assert rows("table s") == [(1, "a", None), (2, "b", (7,)), (2, None, None)]
+    assert rows("desc query select id as x, more.a from t") == [
+        ("a", "int", None),
+        ("x", "int", None),
+    ]
+    if acid.spark.version >= "4":
+        assert rows("select * except (more, v) from t x where v = 'b'") == [(2,)]
+        joined = "(select t.* except (id), 5 as n from t) x, (select 9 as id) y where id = 9"
+        assert rows(f"select v from {joined}") == [("a",), ("b",)]
+    else:
+        with pytest.raises(SqlSyntaxError):
+            acid.sql("select * except (v) from t").collect()

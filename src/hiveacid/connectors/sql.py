@@ -71,7 +71,6 @@ _WORDS: Final = re.compile(
 """Statements that Spark lacks, by their first words."""
 _USING: Final = "HIVEACID"
 _TABLE_CHANGES: Final = re.compile(r"\btable_changes\s*\(\s*['\"]([^'\"]+)['\"]", re.IGNORECASE)
-_TABLE: Final = re.compile(r"\bTABLE\b", re.IGNORECASE)
 _PATH: Final = re.compile(r"\bhiveacid\s*\.\s*`[^`]*/", re.IGNORECASE)
 
 
@@ -93,8 +92,6 @@ def sql(
         words, text, values = first_words(sqlQuery), sqlQuery, args
         if "identifier" in text.lower():
             text, values = _identified(text, args)
-        if words[:1] == ("TABLE",):  # all of it
-            text = _TABLE.sub("SELECT * FROM", text, count=1)
         if "hiveacid" in text.lower() and _PATH.search(text):
             text = with_names(acid, text)
         if is_of_both(words):

@@ -73,6 +73,16 @@ def parse_alter(cursor: Cursor) -> Command:
     )
 
 
+def parse_comment(cursor: Cursor) -> SetTableProperties | UnsetTableProperties:
+    """COMMENT ON TABLE name IS 'text' | NULL."""
+    cursor.expect("ON", "TABLE")
+    name = cursor.table_name()
+    cursor.expect("IS")
+    if cursor.accept("NULL"):
+        return UnsetTableProperties(name, ("comment",), if_exists=True)
+    return SetTableProperties(name, {"comment": cursor.string("comment")})
+
+
 def _touch(cursor: Cursor, name: TableName) -> SetTableProperties:
     optional_partition(cursor)
     return SetTableProperties(name, {})

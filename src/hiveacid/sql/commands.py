@@ -16,7 +16,9 @@ from hiveacid.sql.changes import show_pins
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
+from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.forms import after, form, refused, said, whole
+from hiveacid.sql.query import QueryParser
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
 from hiveacid.statements.ddl.partitions import RepairTable
@@ -387,8 +389,13 @@ _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
 }
 
 
-def parse_describe(cursor: Cursor) -> Command:
-    """DESCRIBE | DESC [DATABASE | SCHEMA | TABLE] [EXTENDED | FORMATTED] name ..."""
+def parse_describe(cursor: Cursor) -> Command | Fragment:
+    """DESCRIBE | DESC [DATABASE | SCHEMA | TABLE] [EXTENDED | FORMATTED] name ..., QUERY query"""
+    if cursor.key == "QUERY" and cursor.at_query(ahead=1):
+        start, scope, parser = cursor.at - 1, Scope(), QueryParser(cursor)
+        cursor.next()
+        parser.query(scope)
+        return parser.fragment(scope, start)  # Spark's own statement, over tables of ours
     if cursor.key in ("DATABASE", "SCHEMA") and cursor.peek(1).kind is not TokenKind.END:
         cursor.next()
         extended = cursor.accept("EXTENDED")

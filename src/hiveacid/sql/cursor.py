@@ -397,16 +397,16 @@ class Cursor:
         """IF NOT EXISTS, if it is next."""
         return self.accept("IF", "NOT", "EXISTS")
 
-    def at_query(self) -> bool:
-        """True where a query may start."""
-        return self.key in _QUERY_START
+    def at_query(self, *, ahead: int = 0) -> bool:
+        """True where a query may start, so many tokens ahead."""
+        key, follower = self.peek(ahead).key, self.peek(ahead + 1)
+        return key in _QUERY_START or (key == "TABLE" and follower.is_name)
 
-    def at_nested_query(self) -> bool:
-        """True where a query starts, perhaps within parentheses."""
-        count = 0
-        while self.peek(count).key == "(":
-            count += 1
-        return self.peek(count).key in _QUERY_START
+    def at_nested_query(self, *, ahead: int = 0) -> bool:
+        """True where a query starts so many tokens ahead, perhaps within parentheses."""
+        while self.peek(ahead).key == "(":
+            ahead += 1
+        return self.at_query(ahead=ahead)
 
     def at_alias(self) -> bool:
         """True where an alias without AS may stand."""

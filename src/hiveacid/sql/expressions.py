@@ -88,11 +88,15 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """``*`` or ``qualifier.*`` as a select item."""
+    """``*`` or ``qualifier.*`` as a select item; ``leaves_out`` where ``EXCEPT (...)`` follows,
+    ``is_query`` where it is the word TABLE of ``TABLE name``, which is a query.
+    """
 
     start: int
     end: int
     qualifier: tuple[str, ...]
+    leaves_out: bool = False
+    is_query: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +320,9 @@ class ExpressionParser(ABC):
         first, second = self.cursor.peek(1), self.cursor.peek(2)
         if first.key == "FROM":
             return second.kind is not TokenKind.SYMBOL
-        return first.key in ("SELECT", "WITH", "VALUES")
+        return first.key in ("SELECT", "WITH", "VALUES") or (
+            first.key == "TABLE" and second.is_name
+        )
 
     def _call(self, scope: Scope) -> None:
         """A call of a function that Spark spells otherwise."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
-from hiveacid.sql.alter import parse_alter
+from hiveacid.sql.alter import parse_alter, parse_comment
 from hiveacid.sql.changes import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.sql.commands import (
     autocommit,
@@ -102,7 +102,7 @@ class ParsedStatement:
 
 
 _QUERIES: dict[str, Callable[[Cursor], Body]] = {
-    **dict.fromkeys(("SELECT", "FROM", "WITH", "VALUES", "("), parse_query),
+    **dict.fromkeys(("SELECT", "FROM", "WITH", "VALUES", "TABLE", "("), parse_query),
     "INSERT": parse_insert,
 }
 """By their first word, which is part of what they read."""
@@ -119,6 +119,7 @@ _GRAMMARS: dict[str, Callable[[Cursor], Body]] = {
     "DROP": lambda cursor: parse_drop_pin(cursor) or parse_drop(cursor),
     "TRUNCATE": parse_truncate,
     "ALTER": parse_alter,
+    "COMMENT": parse_comment,
     "USE": lambda cursor: UseDatabase(cursor.small_name("use statement")),
     "SHOW": parse_show,
     "DESCRIBE": parse_describe,

@@ -114,7 +114,7 @@ class QueryParser(ExpressionParser):
 
     def _term(self, parent: Scope) -> Scope:
         cursor = self.cursor
-        if cursor.key not in ("(", "VALUES", "FROM", "SELECT"):
+        if not cursor.at_query() or cursor.key == "WITH":
             raise cursor.unrecognized("query")
         scope = parent.child()
         if cursor.accept("("):
@@ -122,6 +122,10 @@ class QueryParser(ExpressionParser):
             cursor.expect(")")
         elif cursor.accept("VALUES"):
             cursor.listed(lambda _: self._row(scope))
+        elif cursor.key == "TABLE":
+            word = cursor.next()
+            scope.stars.append(Star(word.start, word.end, (), is_query=True))
+            self._named_relation(scope)
         else:
             if cursor.key == "FROM":
                 self.from_clause(scope)
@@ -166,6 +170,7 @@ class QueryParser(ExpressionParser):
         star = self._star()
         if star is not None:
             scope.stars.append(star)
+            scope.filters_early &= not star.leaves_out  # a name outside may be another's column
             if not (cursor.key in (",", ")") or cursor.at_end() or at_clause(cursor)):
                 raise cursor.unrecognized("select clause")
             return
@@ -185,7 +190,11 @@ class QueryParser(ExpressionParser):
         start = cursor.token.start
         qualifier = tuple(name_of(cursor.peek(n)) for n in range(0, count, 2))
         cursor.skip(count)
-        return Star(start, cursor.next().end, qualifier)
+        end = cursor.next().end
+        if leaves_out := cursor.looking_at("EXCEPT", "(") and not cursor.at_nested_query(ahead=1):
+            cursor.skip(1)
+            cursor.in_parentheses(Cursor.dotted_name)
+        return Star(start, end, qualifier, leaves_out)
 
     def _tails(self, scope: Scope) -> bool:
         """ORDER BY, SORT BY, CLUSTER BY, DISTRIBUTE BY, LIMIT, OFFSET in any order; whether there

@@ -229,6 +229,7 @@ class Splicer:
         conditions: Conditions,
     ) -> list[Edit]:
         edits = []
+        is_query = any(star.is_query for star in scope.stars)
         for relation in scope.relations:
             table = resolved[id(relation)]
             if relation.options and (table is None or table.kind is TableKind.VIEW):
@@ -248,7 +249,7 @@ class Splicer:
                     table,
                     virtual=virtual.get(id(relation), frozenset()),
                     predicate=conditions.of(scope, relation, table),
-                    columns=columns_of_statement(source, table),
+                    columns=None if is_query else columns_of_statement(source, table),
                     as_of=self._as_of(relation),
                     options=relation.options,
                 )
@@ -331,17 +332,30 @@ def _star_edits(scope: Scope, resolved: dict[int, Table | None], virtual: _Virtu
     edits = []
     for star in scope.stars:
         if not star.qualifier:
+            text = "*"
             if any(id(relation) in virtual for relation in scope.relations):
-                edits.append(Edit(star.start, star.end, _all_columns(scope, resolved, virtual)))
+                text = _all_columns(scope, resolved, virtual)
+                _check_whole(star)
+            text = f"SELECT {text} FROM" if star.is_query else text
+            edits.append(Edit(star.start, star.end, text))
             continue
         owner = _star_owner(scope, star, resolved)
         if owner is None:
             continue
         if id(owner) in virtual:
+            _check_whole(star)
             edits.append(Edit(star.start, star.end, _columns(owner, resolved)))
         elif len(star.qualifier) > 1:
             edits.append(Edit(star.start, star.end, f"{quoted(owner.label)}.*"))
     return edits
+
+
+def _check_whole(star: Star) -> None:
+    if star.leaves_out:
+        raise UnsupportedError(
+            "* EXCEPT (...) with a virtual column, or in a view, is not supported",
+            note="Name the columns.",
+        )
 
 
 def _star_owner(scope: Scope, star: Star, resolved: dict[int, Table | None]) -> Relation | None:

@@ -151,6 +151,8 @@ OURS = {
     ("PURGE",): "purge table t where id = 5",
     ("TRUNCATE",): "truncate table t",
     ("ALTER",): "alter table t compact 'major'",
+    ("COMMENT",): "comment on table t is 'x'",
+    ("TABLE",): "table t",
     ("DESCRIBE",): "describe history t",
     ("DESC",): "desc detail t",
     ("UPDATE",): "update t set a = 1",

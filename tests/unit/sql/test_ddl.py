@@ -81,6 +81,8 @@ VALUES = {
     ),
     "alter table t add column c int comment 'x'": (AddColumns(T, (Column("c", INT, "x"),), False)),
     "alter table t add columns (c int)": AddColumns(T, (Column("c", INT),), False),
+    "comment on table t is 'it''s'": SetTableProperties(T, {"comment": "its"}),
+    "comment on table d2.s is null": UnsetTableProperties(S, ("comment",), True),
     "alter table t convert to acid": SetTableProperties(T, {"transactional": "true"}),
     "alter table t convert to acid tblproperties ('transactional_properties'='insert_only')": (
         SetTableProperties(T, {"transactional": "true", "transactional_properties": "insert_only"})

@@ -7,7 +7,9 @@ from tests.unit.sql.catalog import S, T, bound
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.history import AsOf
-from hiveacid.statements.values import Merge, Query, TableRef, Update, VirtualColumn
+from hiveacid.model.predicates import ANYTHING, Compare, Op
+from hiveacid.statements.ddl.views import CreateView
+from hiveacid.statements.values import Insert, Merge, Query, TableRef, Update, VirtualColumn
 
 ROW_ID = frozenset([VirtualColumn.ROW_ID])
 TEXTS = {
@@ -102,6 +104,21 @@ TEXTS = {
         "select 1 order by case when 1=1 then 2 end NULLS LAST"
     ),
     "select 1 from t cluster by id": "select 1 from P0 as `t` cluster by id",
+    # words of Spark's: TABLE name is a query, a star leaves columns out
+    "table t order by id": "SELECT * FROM P0 as `t` order by id NULLS LAST",
+    "with q as (table t) (table q) union table w": "with q as (SELECT * FROM P0 as `t`) "
+    "(SELECT * FROM q) union SELECT * FROM (SELECT * FROM (select id from P1 as `t`) "
+    "AS `w`(`x`)) as `w`",
+    "select id from t where id in (table d2.s)": (
+        "select id from P0 as `t` where id in (SELECT * FROM P1 as `s`)"
+    ),
+    "select t.* except (v), default.t.* except (`id`, p) from t": (
+        "select t.* except (v), `t`.* except (`id`, p) from P0 as `t`"
+    ),
+    "select * except (select 1)": "select * except (select 1)",
+    "desc query with x as (select id from t) select 2 * id y from x": (
+        "desc query with x as (select id from P0 as `t`) select 2 * id y from x"
+    ),
     # where Spark reads the same text differently
     "select 1 limit 2, 5": "select 1 LIMIT 5 OFFSET 2",
     "select 1 limit 5 offset 2": "select 1 limit 5 offset 2",
@@ -230,7 +247,32 @@ def test_a_statement_that_changes_rows_asks_for_the_virtual_columns_it_names() -
     assert merged.virtual == ROW_ID
 
 
+def test_a_table_that_is_a_query_is_read_with_all_columns() -> None:
+    query = bound("select id from t union all select v from (table t) x")
+    assert isinstance(query, Query)
+    assert [ref.columns for ref in query.tables.values()] == [{"id", "v"}, None]
+    insert = bound("insert into d2.s table t")
+    assert isinstance(insert, Insert) and isinstance(insert.source, Query)
+    assert insert.source.text == "SELECT * FROM P0 as `t`"
+    view = bound("create view x as table t")
+    assert isinstance(view, CreateView)
+    assert view.expanded == "SELECT `t`.`id`, `t`.`v`, `t`.`p` FROM `default`.`t`"
+
+
+def test_a_name_outside_is_not_taken_for_a_column_that_a_star_leaves_out() -> None:
+    for star, predicate in (("*", Compare("id", Op.EQ, 1)), ("* except (id)", ANYTHING)):
+        query = bound(f"select v from (select {star} from t) x, (select 1 as id) y where id = 1")
+        assert isinstance(query, Query)
+        assert query.tables["P0"].predicate == predicate
+
+
 REFUSED = {
+    "select * except (v), row__id from t": UnsupportedError,
+    "select t.* except (v), t.row__id from t": UnsupportedError,
+    "create view x as select * except (v) from t": UnsupportedError,
+    "select * except () from t": SqlSyntaxError,
+    "table (select 1)": SqlSyntaxError,
+    "comment on database d2 is 'x'": SqlSyntaxError,
     "select * from t join d2.s using (id) where t.row__id.rowid=1": UnsupportedError,
     "select * from (select 1), t where row__id.rowid=1": InvalidInputError,
     "select block__offset__inside__file from t": UnsupportedError,

@@ -317,3 +317,20 @@ def test_what_a_table_is_already_may_be_said_of_it(acid: Session) -> None:
         with pytest.raises(UnsupportedError) as refused:
             acid.sql(f"alter table p {clause}")
         assert "AS SELECT" in " ".join(refused.value.__notes__)
+
+
+def test_a_comment_is_set_and_taken_away(acid: Session) -> None:
+    acid.sql(f"create table t (id int) comment 'first' {ACID}")
+
+    def comment() -> str | None:
+        return acid.table("t").definition.comment
+
+    acid.sql("alter table t set tblproperties ('a'='b')")
+    assert comment() == "first"
+    acid.sql("alter table t set tblproperties ('comment'='second')")
+    assert comment() == "second"
+    acid.sql("comment on table t is 'third'")
+    assert comment() == "third" and acid.table("t").definition.properties["a"] == "b"
+    for _ in range(2):
+        acid.sql("comment on table t is null")
+        assert comment() is None
