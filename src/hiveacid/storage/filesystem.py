@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hiveacid.errors import MissingFileError, StorageError
-from hiveacid.storage.failures import Retries, mapped, storage_error
+from hiveacid.storage.failures import Retries, is_passing, mapped, storage_error
 from hiveacid.storage.locations import LOCAL, root_of, split
 from hiveacid.storage.ranged import SMALL_BYTES, far_file, opened
 from hiveacid.storage.s3_requests import (
@@ -382,6 +382,25 @@ class FileSystem:
 
     def _info(self, path: str) -> pafs.FileInfo:
         return self._asked(path, lambda: self._fs.get_file_info(path))
+
+    def made_again(self, path: str, make: Callable[[], _Answer]) -> _Answer:
+        """What ``make`` made of files below ``path``; all of it again where it fails in passing. A
+        file of HDFS that was begun when its name node went away cannot go on; an upload to an
+        object store is repeated by itself.
+
+        Raises:
+            StorageError: as the last one of ``make``.
+        """
+
+        def made() -> _Answer:
+            try:
+                return make()
+            except StorageError as error:
+                if isinstance(error.__cause__, OSError) and is_passing(error.__cause__):
+                    raise error.__cause__ from None
+                raise
+
+        return make() if self.is_object_store else self._asked(path, made)
 
     def _asked(self, path: str, step: Callable[[], _Answer]) -> _Answer:
         """What the library answers about a path; again where it fails in passing."""

@@ -255,7 +255,9 @@ def staged_here(
         CardinalityError, ConversionError, StorageError: as the stage.
     """
     make_staging(stage.target)
-    return write_result(stage.target, stage.staged(batches, name=f"driver-{name}"))
+    fs, path = stage.target.files.at(stage.target.staging)
+    files = fs.made_again(path, lambda: stage.staged(batches, name=f"driver-{name}"))
+    return write_result(stage.target, files)
 
 
 def make_staging(target: WriteTarget) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +13,10 @@ import pytest
 from hiveacid.errors import StorageError
 from hiveacid.model.tables import StatementId, Table, TableName, WriteId
 from hiveacid.storage import stage
+from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files
-from hiveacid.storage.target import FileKind, WriteTarget
+from hiveacid.storage.target import FileKind, WriteTarget, WrittenFile
+from hiveacid.testing import ManualClock
 
 
 class Writer:
@@ -52,3 +57,32 @@ def test_no_file_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fai
         if failing == "abort":
             raise ValueError("a row is wrong")
     assert sorted(Writer.ended) == ["delete", "insert"]
+
+
+@dataclass
+class Failing:
+    """A stage that fails once, with what a server said."""
+
+    target: WriteTarget
+    said: list[str]
+    attempts: int = 0
+
+    def staged(self, batches: Sequence[pa.RecordBatch], *, name: str) -> list[WrittenFile]:
+        """No file, or a failure."""
+        del batches, name
+        self.attempts += 1
+        if self.said:
+            raise StorageError("nothing is written") from OSError(self.said.pop())
+        return []
+
+
+@pytest.mark.parametrize(("said", "attempts"), [("SafeModeException", 2), ("QuotaExceeded", 1)])
+def test_what_the_driver_writes_is_written_again_where_it_failed_in_passing(
+    tmp_path: Path, said: str, attempts: int
+) -> None:
+    table = Table(TableName("d", "t"), (), str(tmp_path), properties={"transactional": "true"})
+    files = Files(retries=Retries(60, ManualClock()))
+    failing = Failing(WriteTarget(files, table, WriteId(1), str(tmp_path / "_staging")), [said])
+    with nullcontext() if attempts == 2 else pytest.raises(StorageError, match="is written"):
+        stage.staged_here(failing, [], name="rows")  # type: ignore[arg-type]
+    assert failing.attempts == attempts
