@@ -48,7 +48,7 @@ def test_a_transaction_that_lives_long_is_named_and_left_alone(any_world: World)
     world = any_world
     (txn,) = world.client.metastore.open_txns(1, user="ann", host="here")
     world.clock.advance_ms(7_200_000)
-    world.client.metastore.heartbeat_range(txn, txn)
+    world.client.metastore.heartbeat(txn=txn)
     found = world.acid.doctor(fix=True)
     assert (kinds(found), found.mended) == (["long transaction"], ())
     assert "is open for 2 h" in found.findings[0].evidence

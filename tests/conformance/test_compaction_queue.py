@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import delete
 from tests.conformance.compaction_steps import (
     HOUR_MS,
     MAJOR,
@@ -23,7 +22,6 @@ from tests.conformance.compaction_steps import (
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.metastore.sql.schema import MIN_HISTORY_LEVEL
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,
@@ -34,12 +32,6 @@ from hiveacid.model.tables import Column, Database, Table, TableName, WriteId
 from hiveacid.model.transactions import TxnType
 from hiveacid.model.types import parse_type
 from hiveacid.testing import ManualClock
-
-
-def forget_what_was_open(queue: SqlMetastore) -> None:
-    """As where a client opened transactions that keeps no MIN_HISTORY_LEVEL."""
-    with queue.database.write() as unit:
-        unit.ask(delete(MIN_HISTORY_LEVEL))
 
 
 def test_workers_at_once_never_get_the_same_entry(queue: SqlMetastore) -> None:
@@ -177,7 +169,9 @@ def test_the_history_keeps_the_newest_of_each_kind(queue: SqlMetastore) -> None:
 
 def test_nothing_is_cleaned_before_it_is_committed(queue: SqlMetastore, clock: ManualClock) -> None:
     entry, txn = work(queue)
+    clock.advance_ms(2000)
     assert queue.find_ready_to_clean() == ()
+    assert [one.id for one in queue.find_ready_to_clean(uncommitted=True)] == [entry.id]
     queue.commit_txn(txn)
     assert queue.find_ready_to_clean() == (), "ids up to the commit's may turn up for a second"
     clock.advance_ms(1001)
@@ -187,17 +181,15 @@ def test_nothing_is_cleaned_before_it_is_committed(queue: SqlMetastore, clock: M
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
-@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("history", [True, False])
 def test_a_reader_that_may_need_the_inputs_keeps_them(
-    metastore_url: str, clock: ManualClock, when: str, noted: bool
+    metastore_url: str, clock: ManualClock, when: str, history: bool
 ) -> None:
-    options = MetastoreOptions(durable=False, server_time=False)
+    options = MetastoreOptions(durable=False, server_time=False, use_min_history_level=history)
     with connect(metastore_url, clock=clock, options=options) as queue:
         before = begin(queue, TxnType.READ_ONLY) if when == "before" else None
         _, txn = work(queue)
         reader = before or begin(queue, TxnType.READ_ONLY)
-        if not noted:
-            forget_what_was_open(queue)
         queue.commit_txn(txn)
         clock.advance_ms(5000)
         after = begin(queue, TxnType.READ_ONLY)
@@ -210,11 +202,11 @@ def test_a_reader_that_may_need_the_inputs_keeps_them(
         assert seen.open == ()
 
 
-@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("history", [True, False])
 def test_a_cleaner_does_not_see_a_later_compaction_that_a_reader_does_not(
-    metastore_url: str, clock: ManualClock, noted: bool
+    metastore_url: str, clock: ManualClock, history: bool
 ) -> None:
-    options = MetastoreOptions(durable=False, server_time=False)
+    options = MetastoreOptions(durable=False, server_time=False, use_min_history_level=history)
     with connect(metastore_url, clock=clock, options=options) as queue:
         _, txn = work(queue, highest=5)
         queue.commit_txn(txn)
@@ -222,8 +214,6 @@ def test_a_cleaner_does_not_see_a_later_compaction_that_a_reader_does_not(
         write(queue)
         later, later_txn = work(queue, highest=9)
         reader = begin(queue, TxnType.READ_ONLY)
-        if not noted:
-            forget_what_was_open(queue)
         queue.commit_txn(later_txn)
         clock.advance_ms(2000)
         (ready,) = queue.find_ready_to_clean()

@@ -107,12 +107,14 @@ def test_an_aborted_transaction_of_another_kind_touches_no_entry(queue: SqlMetas
     assert entry_of(queue, entry.id).state is State.WORKING
 
 
-def test_workers_are_revoked_by_age(queue: SqlMetastore, clock: ManualClock) -> None:
-    for partition, worker in (("p=1", "hab-1"), ("p=2", "hc-1")):
+def test_workers_are_revoked_by_host_and_age(queue: SqlMetastore, clock: ManualClock) -> None:
+    for partition, worker in (("p=1", "ha-1"), ("p=2", "hab-1"), ("p=3", "h%-1"), ("p=4", "hc-1")):
         request(queue, partition)
         claim(queue, worker)
+    assert queue.revoke_workers(host="ha") == 1
+    assert queue.revoke_workers(host="h%") == 1
     clock.advance_ms(1000)
-    queue.set_compactor_txn(CompactionId(2), begin(queue), highest_write_id=WriteId(1))
+    queue.set_compactor_txn(CompactionId(4), begin(queue), highest_write_id=WriteId(1))
     assert queue.revoke_workers(without_txn_ms=999) == 1
     assert [one.worker for one in queue.show_compactions() if one.state is State.WORKING] == [
         "hc-1"

@@ -72,8 +72,7 @@ def _know_ids(metastore: Any, name: TableName, answer: HiveAnswer) -> None:
     """Our metastore counts Hive's transactions and write ids as its own."""
     hive_hwm = int(answer.meta["valid_txn_list"].split(":")[0])
     if _committed_txn(metastore) < hive_hwm:
-        with metastore.database.write() as unit:
-            unit.dialect.set_next_txn_id(unit.channel, hive_hwm + 1)
+        metastore.seed_txn_id(hive_hwm + 1)
         _committed_txn(metastore)
         time.sleep(HOLES_S)
     wanted = int(answer.meta["valid_write_id_list"].split(":")[1])

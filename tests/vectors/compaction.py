@@ -10,7 +10,6 @@ from typing import Any, Final
 from hiveacid.layout.directories import parse_partition_name
 from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import SqlMetastore
-from hiveacid.metastore.sql.cleaning import purge_history
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,
@@ -45,6 +44,8 @@ _SETTLED_MS: Final = 1_001
 def compaction_options(config: Mapping[str, Any]) -> CompactionOptions:
     """The options of a vector's ``config``."""
     chosen = {_OPTIONS[key]: value for key, value in config.items() if key in _OPTIONS}
+    if config.get("delayed.cleanup"):
+        chosen["cleaning_delay_ms"] = config.get("cleaner.retention", 300_000)
     return CompactionOptions(**chosen)
 
 
@@ -189,8 +190,11 @@ class CompactionOperations:
         blocked = self._metastore.is_blocked_by_failures(TableName(db, table), partition)
         return {"blocked": blocked}
 
+    def _op_revoke_local_workers(self, host: str) -> None:
+        self._metastore.revoke_workers(host=host)
+
     def _op_purge_history(self) -> None:
-        purge_history(self._metastore.database)
+        self._metastore.purge_compaction_history()
 
     def _op_abort_compactions(self, ids: list[int]) -> Result:
         found = self._metastore.abort_compactions([CompactionId(one) for one in ids])
@@ -201,7 +205,7 @@ class CompactionOperations:
         return {"objects": [_object(table, partition) for table, partition in found]}
 
     def _op_find_ready_to_clean(self) -> Result:
-        found = self._metastore.find_ready_to_clean()
+        found = self._metastore.find_ready_to_clean(uncommitted=True)
         return {"ids": [one.id for one in found]}
 
     def _op_find_ready_to_clean_aborts(self, aborted_threshold: int, aborted_time: int) -> Result:

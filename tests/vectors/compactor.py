@@ -57,9 +57,8 @@ class CompactorOperations:
     def _client(self) -> Client:
         config = self._config
         age_ms = config.get("aborted.time.threshold", 12 * _HOUR_MS)
-        kept_ms = config.get("cleaner.retention", 300_000) if "delayed.cleanup" in config else 0
         settings = Settings(
-            retention_s=kept_ms / 1000,
+            retention_s=0,
             compactor_aborts_threshold=config.get("aborted.threshold", 1000),
             compactor_aborts_age_s=age_ms / 1000 if age_ms >= 0 else _NEVER_S,
             compactor_clean_aborts=config.get("clean.aborts.using.cleaner", True),

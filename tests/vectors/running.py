@@ -36,6 +36,7 @@ from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.tables import LONG_MAX, LockId, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
     LockComponent,
+    LockSemantics,
     LockType,
     OperationType,
     TxnType,
@@ -97,8 +98,11 @@ def _options(config: Mapping[str, Any]) -> MetastoreOptions:
         "repl.txn.timeout": "repl_txn_timeout_ms",
         "opentxn.timeout": "open_txn_timeout_ms",
         "txn.max.open.batch": "open_batch_max",
+        "use.minhistorylevel": "use_min_history_level",
     }
     chosen: dict[str, Any] = {known[key]: value for key, value in config.items() if key in known}
+    if "semantics" in config:
+        chosen["lock_semantics"] = LockSemantics(config["semantics"])
     chosen["compaction"] = compaction_options(config)
     return MetastoreOptions(durable=False, server_time=False, **chosen)
 
@@ -173,6 +177,8 @@ class _Run(CompactionOperations, CompactorOperations):
         n: int,
         type: str = "DEFAULT",
         elapsed_ms: int = 0,
+        repl_policy: str | None = None,
+        src_ids: list[int] | None = None,
     ) -> Result:
         if elapsed_ms:
             self._clock.jump_after_next_read(elapsed_ms)
@@ -181,6 +187,8 @@ class _Run(CompactionOperations, CompactorOperations):
             user="user",
             host="host",
             txn_type=TxnType[type],
+            repl_policy=repl_policy,
+            source_ids=src_ids or (),
         )
         return {"txn_ids": list(txns)}
 
@@ -222,14 +230,19 @@ class _Run(CompactionOperations, CompactorOperations):
             return {"state": None}
         return {"state": found.state.value, "meta": found.reason, "type": found.type.name}
 
-    def _op_commit_txn(self, txn: int) -> None:
-        self._metastore.commit_txn(TxnId(txn))
+    def _op_commit_txn(self, txn: int, excl_write_enabled: bool = True) -> None:
+        self._metastore.commit_txn(TxnId(txn), excl_write_enabled=excl_write_enabled)
 
     def _op_abort_txn(self, txn: int) -> None:
         self._metastore.abort_txn(TxnId(txn))
 
     def _op_abort_txns(self, txns: list[int]) -> None:
         self._metastore.abort_txns([TxnId(txn) for txn in txns])
+
+    def _op_heartbeat(self, txn: int | None = None, lock: int | None = None) -> None:
+        self._metastore.heartbeat(
+            txn=None if txn is None else TxnId(txn), lock=None if lock is None else LockId(lock)
+        )
 
     def _op_heartbeat_txn_range(self, min: int, max: int) -> Result:
         found = self._metastore.heartbeat_range(TxnId(min), TxnId(max))
@@ -253,9 +266,11 @@ class _Run(CompactionOperations, CompactorOperations):
     def _op_latest_txn_in_conflict(self, txn: int) -> Result:
         return {"value": self._metastore.latest_txn_in_conflict(TxnId(txn)) or 0}
 
-    def _op_allocate_write_ids(self, db: str, table: str, txns: list[int]) -> Result:
+    def _op_allocate_write_ids(
+        self, db: str, table: str, txns: list[int], reallocate: bool = False
+    ) -> Result:
         given = self._metastore.allocate_write_ids(
-            [TxnId(txn) for txn in txns], TableName(db, table)
+            [TxnId(txn) for txn in txns], TableName(db, table), reallocate=reallocate
         )
         return {"write_ids": [[txn, write_id] for txn, write_id in sorted(given.items())]}
 
@@ -273,7 +288,7 @@ class _Run(CompactionOperations, CompactorOperations):
             if txn in (aborted or ()):
                 self._metastore.abort_txn(txn)
             elif txn not in (open or ()):
-                self._metastore.commit_txn(txn)
+                self._metastore.commit_txn(txn, excl_write_enabled=True)
         return {"txn_ids": list(txns)}
 
     def _op_get_valid_write_ids(self, table: str, txn_list: Any = None) -> Result:
@@ -291,6 +306,9 @@ class _Run(CompactionOperations, CompactorOperations):
 
     def _op_seed_write_id(self, db: str, table: str, seed: int) -> None:
         self._metastore.seed_write_id(TableName(db, table), seed)
+
+    def _op_seed_txn_id(self, seed: int) -> None:
+        self._metastore.seed_txn_id(seed)
 
     def _op_add_dynamic_partitions(
         self,
@@ -314,6 +332,7 @@ class _Run(CompactionOperations, CompactorOperations):
         components: list[Mapping[str, Any]],
         txn: int | None = None,
         zero_wait_read: bool = False,
+        exclusive_ctas: bool = False,
     ) -> Result:
         return _lock_result(
             self._metastore.lock(
@@ -322,6 +341,7 @@ class _Run(CompactionOperations, CompactorOperations):
                 user="user",
                 host="host",
                 zero_wait_read=zero_wait_read,
+                exclusive_ctas=exclusive_ctas,
             )
         )
 
@@ -331,8 +351,12 @@ class _Run(CompactionOperations, CompactorOperations):
     def _op_unlock(self, lock: int) -> None:
         self._metastore.unlock(LockId(lock))
 
-    def _op_show_locks(self, db: str | None = None, table: str | None = None) -> Result:
-        found = self._metastore.show_locks(database=db, table=table)
+    def _op_show_locks(
+        self, db: str | None = None, table: str | None = None, txn: int | None = None
+    ) -> Result:
+        found = self._metastore.show_locks(
+            database=db, table=table, txn=None if txn is None else TxnId(txn)
+        )
         return {
             "locks": [
                 {

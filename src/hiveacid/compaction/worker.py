@@ -22,13 +22,7 @@ from typing import Protocol
 
 from hiveacid.client import Client
 from hiveacid.compaction.rewrites import check_versions, find_partition, find_table
-from hiveacid.errors import (
-    AcidError,
-    CommitOutcomeUnknownError,
-    InvalidInputError,
-    LockError,
-    NotFoundError,
-)
+from hiveacid.errors import AcidError, CommitOutcomeUnknownError, LockError, NotFoundError
 from hiveacid.layout.compaction import (
     MajorCompaction,
     MinorCompaction,
@@ -41,7 +35,7 @@ from hiveacid.layout.compaction import (
 from hiveacid.layout.directories import AcidDirectory, DirectoryName, format_directory, staging_name
 from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.resolve import resolve
-from hiveacid.model.compactions import CompactionInfo, CompactionType, check_compactable
+from hiveacid.model.compactions import CompactionInfo, CompactionType
 from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import AcidMode, Table, WriteId, check_mode
 from hiveacid.model.transactions import LockComponent, LockType, OperationType, TxnState
@@ -61,6 +55,10 @@ from hiveacid.txn.transaction import Transaction
 _LOG = logging.getLogger(__name__)
 NOT_ENOUGH = "None of the compaction thresholds met, compaction request is refused!"
 """Hive's words for a request where there is nothing to do."""
+_HIVE_3 = (
+    "its files are named for Hive 3.1 (hiveacid.compat), which does not know the suffix that "
+    "keeps a compaction from readers until it is complete"
+)
 
 
 class Rewrite(Protocol):
@@ -333,10 +331,19 @@ class Worker:
         table = find_table(self._queue, entry)
         if table is None:
             return f"Table {entry.table} does not exist any more"
+        if table.acid_mode is AcidMode.NONE:
+            return f"Compaction is not allowed on non-ACID table {entry.table}"
+        if table.sort_columns:
+            return f"Table {entry.table} is sorted: its order would be lost"
+        if table.has_hive_3_names:
+            return f"Table {entry.table} is not compacted: {_HIVE_3}"
+        if _rebalances(entry) and table.bucket is not None:
+            return f"Cannot execute rebalance compaction on bucketed table {entry.table}"
+        if _rebalances(entry) and table.acid_mode is AcidMode.INSERT_ONLY:
+            return f"Cannot execute rebalance compaction on insert-only table {entry.table}"
         try:
-            check_compactable(table, entry.type)
             find_partition(self._queue, entry, table)
-        except (InvalidInputError, NotFoundError) as error:
+        except NotFoundError as error:
             return error.message
         return None
 

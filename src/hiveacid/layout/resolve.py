@@ -106,6 +106,7 @@ def resolve(
     valid: ValidWriteIdList,
     valid_txns: ValidTxnList | None,
     *,
+    ignore_empty_files: bool = True,
     mode: AcidMode = AcidMode.FULL,
     is_kept: bool = False,
 ) -> AcidDirectory:
@@ -129,21 +130,21 @@ def resolve(
     if base is None and valid.kind is not ListKind.CLEANER and not is_kept:
         _check_history(bases, valid)
     chosen = _choose_deltas(_working_deltas(deltas, valid, places), base, valid, places)
-    originals = _originals(loose, base, places, mode=mode)
+    originals = _originals(loose, base, places, ignore_empty=ignore_empty_files, mode=mode)
     result = AcidDirectory(
         base=None
         if base is None
         else BaseDirectory(
             base.path,
             base.name,
-            _sorted_files(_candidates(base.group)),
+            _sorted_files(_candidates(base.group), ignore_empty=ignore_empty_files),
         ),
         originals=originals,
         deltas=tuple(
             DeltaDirectory(
                 delta.path,
                 delta.name,
-                _delta_files(delta, mode=mode),
+                _delta_files(delta, ignore_empty=ignore_empty_files, mode=mode),
                 all_valid=valid.all_valid(delta.name.min_write_id, delta.name.max_write_id),
             )
             for delta in chosen
@@ -324,6 +325,7 @@ def _originals(
     base: _Base | None,
     places: _Places,
     *,
+    ignore_empty: bool,
     mode: AcidMode,
 ) -> tuple[DataFile, ...]:
     """Steps 6 and 9: files outside every base and delta, unless a base replaces them."""
@@ -333,7 +335,7 @@ def _originals(
         if (
             entry.is_directory
             or mode is AcidMode.INSERT_ONLY
-            or entry.size_bytes == 0
+            or (ignore_empty and entry.size_bytes == 0)
             or any(is_hidden(part) or is_marker(part) for part in parts)
         ):
             places.ignored.append(entry.path)
@@ -344,7 +346,7 @@ def _originals(
     return tuple(sorted(files, key=lambda file: path_order(file.path)))
 
 
-def _delta_files(delta: _Delta, *, mode: AcidMode) -> tuple[DataFile, ...]:
+def _delta_files(delta: _Delta, *, ignore_empty: bool, mode: AcidMode) -> tuple[DataFile, ...]:
     """The files of a delta that hold rows or events.
 
     Of a full ACID delta those called ``bucket_...``; where there are none and the delta may be raw,
@@ -355,7 +357,7 @@ def _delta_files(delta: _Delta, *, mode: AcidMode) -> tuple[DataFile, ...]:
         events = [file for file in files if file.is_bucket_file]
         if events or not may_be_raw(delta.name, [file.path for file in files]):
             files = events
-    return _sorted_files(files)
+    return _sorted_files(files, ignore_empty=ignore_empty)
 
 
 def may_be_raw(name: DirectoryName, paths: Iterable[str]) -> bool:
@@ -379,9 +381,9 @@ def _candidates(group: _Group) -> list[DataFile]:
     ]
 
 
-def _sorted_files(files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+def _sorted_files(files: Iterable[DataFile], *, ignore_empty: bool) -> tuple[DataFile, ...]:
     """Without empty placeholders; an empty ``bucket_`` file stays, its side file may say more."""
-    kept = [file for file in files if file.size_bytes or file.is_bucket_file]
+    kept = [file for file in files if file.size_bytes or not ignore_empty or file.is_bucket_file]
     if len(kept) > 1:
         kept.sort(key=lambda file: path_order(file.path))
     return tuple(kept)

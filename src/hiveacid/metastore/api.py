@@ -225,10 +225,10 @@ class TxnStore(Protocol):
     def show_txns(self) -> tuple[TxnInfo, ...]:
         """Open and aborted transactions by id."""
 
-    def heartbeat(self, lock: LockId) -> None:
-        """Say that who has this lock, which belongs to no transaction, is alive.
+    def heartbeat(self, *, txn: TxnId | None = None, lock: LockId | None = None) -> None:
+        """Say that the transaction, or the lock without one, is alive.
 
-        Raises: NotFoundError: no such lock.
+        Raises: TransactionError where it is not open; NotFoundError: no such lock.
         """
 
     def heartbeat_range(self, first: TxnId, last: TxnId) -> HeartbeatResult:
@@ -331,7 +331,7 @@ class LockManager(Protocol):
         """
 
     def show_locks(
-        self, *, database: str | None = None, table: str | None = None
+        self, *, database: str | None = None, table: str | None = None, txn: TxnId | None = None
     ) -> tuple[LockInfo, ...]:
         """All rows, acquired first, then by strength and id."""
 

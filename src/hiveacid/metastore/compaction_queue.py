@@ -26,14 +26,16 @@ class CompactionOptions:
     ``pool_timeout_ms``: a request of a named pool that waited for so long is taken by the default
     pool's workers; 0 for never. ``failures_max`` attempts that failed one after the other keep new
     automatic requests away for ``failures_pause_ms`` (0: for ever). A failed cleaning is repeated
-    after ``cleaning_retry_ms``, each time twice as long, ``cleaning_attempts_max`` times.
-    ``kept_...``: how many entries of the history stay for each table or partition; unsuccessful
-    ones older than ``history_ms`` go when a later success covers them.
+    after ``cleaning_retry_ms``, each time twice as long, ``cleaning_attempts_max`` times;
+    ``cleaning_delay_ms`` after the commit it is done first. ``kept_...``: how many entries of the
+    history stay for each table or partition; unsuccessful ones older than ``history_ms`` go when a
+    later success covers them.
     """
 
     pool_timeout_ms: int = _DAY_MS // 2
     failures_max: int = 2
     failures_pause_ms: int = 7 * _DAY_MS
+    cleaning_delay_ms: int = 0
     cleaning_retry_ms: int = 300_000
     cleaning_attempts_max: int = 5
     kept_not_initiated: int = 2
@@ -155,12 +157,13 @@ class CompactionUpkeep(CompactionQueue, Protocol):
         """Whether the last attempts all failed, too short a while ago to try again."""
 
     def find_ready_to_clean(
-        self, *, without: Collection[CompactionId] = ()
+        self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
     ) -> tuple[CompactionInfo, ...]:
         """Compactions whose inputs no open transaction can need any more (metastore.md 4.5), of
         each object the one that saw least; as if those ``without`` were cleaned.
-        One whose transaction has not committed is none of them, which Hive 4.1 forgets
-        (HIVE-29572).
+
+        ``uncommitted``: also those whose transaction has not committed, as Hive 4.1 does
+        (HIVE-29572); never to be cleaned.
         """
 
     def find_aborts_to_clean(self, *, threshold: int, age_ms: int) -> tuple[CompactionInfo, ...]:
@@ -193,12 +196,13 @@ class CompactionUpkeep(CompactionQueue, Protocol):
     def revoke_workers(
         self,
         *,
+        host: str | None = None,
         older_than_ms: int | None = None,
         without_txn_ms: int | None = None,
     ) -> int:
-        """Give back to the queue what dead workers hold: all that began longer than
-        ``older_than_ms`` ago, all that had no transaction ``without_txn_ms`` after the claim; the
-        number given back.
+        """Give back to the queue what dead workers hold: all of ``<host>-...`` (for a host with
+        one process alone), all that began longer than ``older_than_ms`` ago, all that had no
+        transaction ``without_txn_ms`` after the claim; the number given back.
 
         What a worker with a transaction held is given back when that is aborted.
         """

@@ -8,17 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NewType
 
-from hiveacid.errors import FormatError, InvalidInputError
-from hiveacid.model.tables import (
-    COMPAT,
-    HIVE_4,
-    AcidMode,
-    Table,
-    TableKind,
-    TableName,
-    TxnId,
-    WriteId,
-)
+from hiveacid.errors import FormatError
+from hiveacid.model.tables import TableName, TxnId, WriteId
 
 CompactionId = NewType("CompactionId", int)
 NO_COMPACTION: Final = CompactionId(-1)
@@ -221,44 +212,4 @@ class _Reader:
     def error(self) -> FormatError:
         return FormatError(
             f"Not a map of texts: {self._text!r}", found=self._text, expected="1:<n>:key<n>:value"
-        )
-
-
-def check_compactable(table: Table, kind: CompactionType) -> None:
-    """Whoever asks for a compaction is told, and whoever is to do it: the table may change between.
-
-    Raises:
-        InvalidInputError: 10286 (not transactional), or a table of which we do no compactions, or
-            none of this kind.
-    """
-    if table.acid_mode is AcidMode.NONE or table.kind is TableKind.VIEW:
-        raise InvalidInputError(
-            f"Compaction is not allowed on non-ACID table {table.name}",
-            code=10286,
-            table=str(table.name),
-        )
-    if table.sort_columns:
-        raise InvalidInputError(
-            f"{table.name} is sorted: compaction of sorted tables is not supported",
-            table=str(table.name),
-        )
-    if table.has_hive_3_names:
-        raise InvalidInputError(
-            f"{table.name} is not compacted here: its files are named for Hive 3.1 ({COMPAT}), "
-            f"which does not know the suffix that hides a compaction until it is complete",
-            table=str(table.name),
-            note=f"Compact it with Hive 3.1. If that need not read it any more: ALTER TABLE "
-            f"{table.name} SET TBLPROPERTIES ('{COMPAT}'='{HIVE_4}').",
-        )
-    if kind is not CompactionType.REBALANCE:
-        return
-    if table.bucket is not None:
-        raise InvalidInputError(
-            f"Cannot execute rebalance compaction on bucketed table {table.name}",
-            table=str(table.name),
-        )
-    if table.acid_mode is AcidMode.INSERT_ONLY:
-        raise InvalidInputError(
-            f"Cannot execute rebalance compaction on insert-only table {table.name}",
-            table=str(table.name),
         )

@@ -21,12 +21,15 @@ from hiveacid.model.compactions import (
     CompactionRequest,
     CompactionState,
     CompactionType,
-    check_compactable,
 )
 from hiveacid.model.tables import (
+    COMPAT,
+    HIVE_4,
     MAX_BUCKET_ID,
+    AcidMode,
     Partition,
     Table,
+    TableKind,
     TableName,
 )
 from hiveacid.spark.text import quoted
@@ -174,7 +177,7 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
         )
     table = catalog.get_table(value.name)
     chosen = _partitions(catalog, table, value)
-    check_compactable(table, kind)
+    _check_table(table, kind)
     _check_clauses(value, kind, table)
     request = CompactionRequest(
         table=table.name,
@@ -204,6 +207,40 @@ def _partitions(catalog: Catalog, table: Table, value: Compact) -> tuple[Partiti
             partitions=len(found),
         )
     return found
+
+
+def _check_table(table: Table, kind: CompactionType) -> None:
+    if table.acid_mode is AcidMode.NONE or table.kind is TableKind.VIEW:
+        raise InvalidInputError(
+            f"Compaction is not allowed on non-ACID table {table.name}",
+            code=10286,
+            table=str(table.name),
+        )
+    if table.sort_columns:
+        raise InvalidInputError(
+            f"{table.name} is sorted: compaction of sorted tables is not supported",
+            table=str(table.name),
+        )
+    if table.has_hive_3_names:
+        raise InvalidInputError(
+            f"{table.name} is not compacted here: its files are named for Hive 3.1 ({COMPAT}), "
+            f"which does not know the suffix that hides a compaction until it is complete",
+            table=str(table.name),
+            note=f"Compact it with Hive 3.1. If that need not read it any more: ALTER TABLE "
+            f"{table.name} SET TBLPROPERTIES ('{COMPAT}'='{HIVE_4}').",
+        )
+    if kind is not CompactionType.REBALANCE:
+        return
+    if table.bucket is not None:
+        raise InvalidInputError(
+            f"Cannot execute rebalance compaction on bucketed table {table.name}",
+            table=str(table.name),
+        )
+    if table.acid_mode is AcidMode.INSERT_ONLY:
+        raise InvalidInputError(
+            f"Cannot execute rebalance compaction on insert-only table {table.name}",
+            table=str(table.name),
+        )
 
 
 def _check_clauses(value: Compact, kind: CompactionType, table: Table) -> None:

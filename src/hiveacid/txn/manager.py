@@ -148,7 +148,7 @@ class Heartbeat:
 
     def _beat_lock(self, lock: LockId) -> None:
         try:
-            self._store.heartbeat(lock)
+            self._store.heartbeat(lock=lock)
         except NotFoundError as error:
             with self._mutex:
                 is_kept = lock in self._locks  # else it was given back meanwhile

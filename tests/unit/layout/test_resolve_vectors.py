@@ -37,6 +37,7 @@ def test_vector(vector: dict[str, Any], reverse: bool) -> None:
             reversed(listing) if reverse else listing,
             ValidWriteIdList.parse(vector["valid_write_ids"], kind=kind),
             None if txns is None else ValidTxnList.parse(txns),
+            ignore_empty_files=vector.get("ignore_empty_files", True),
         )
 
     if vector["expect_error"]:

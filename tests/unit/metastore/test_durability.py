@@ -104,7 +104,7 @@ def test_only_what_somebody_relies_on_after_a_power_failure_waits_for_the_disk(
     count, granted = syncs(lambda: lock(reader, OperationType.SELECT))
     assert (count, granted.state) == (0, LockState.ACQUIRED)
     assert syncs(lambda: metastore.check_lock(granted.lock_id))[0] == 0
-    assert syncs(lambda: metastore.heartbeat_range(reader, reader))[0] == 0
+    assert syncs(lambda: metastore.heartbeat(txn=reader))[0] == 0
     assert syncs(lambda: metastore.heartbeat_range(reader, reader))[0] == 0
     assert syncs(lambda: metastore.commit_txn(reader))[0] == 1  # what it saw is on disk
 

@@ -157,9 +157,11 @@ def test_write_ids_of_a_batch_are_given_once(metastore: SqlMetastore) -> None:
     assert metastore.allocate_write_ids(txns, T) == given
 
 
-def test_unknown_locks_have_no_heartbeat(metastore: SqlMetastore) -> None:
+def test_unknown_locks_and_transactions_have_no_heartbeat(metastore: SqlMetastore) -> None:
+    with pytest.raises(TransactionError, match="No such transaction txnid:7"):
+        metastore.heartbeat(txn=TxnId(7))
     with pytest.raises(NotFoundError, match="No such lock lockid:7"):
-        metastore.heartbeat(LockId(7))
+        metastore.heartbeat(lock=LockId(7))
 
 
 def test_an_acquired_lock_of_a_transaction_cannot_be_unlocked(metastore: SqlMetastore) -> None:
@@ -177,7 +179,7 @@ def test_locks_without_a_transaction_time_out(metastore: SqlMetastore, clock: Ma
     lock = LockComponent(LockType.EXCLUSIVE, "d", operation=OperationType.NO_TXN)
     first = metastore.lock([lock], txn=None, user="u", host="h")
     clock.advance_ms(200_000)
-    metastore.heartbeat(first.lock_id)
+    metastore.heartbeat(lock=first.lock_id)
     clock.advance_ms(200_000)
     metastore.perform_timeouts()
     assert len(metastore.show_locks()) == 1

@@ -121,6 +121,7 @@ _READY: Final = (
         Q.CQ_STATE == READY,
         Q.CQ_TYPE != ABORT_CLEANUP,
         _DUE,
+        or_(Q.CQ_COMMIT_TIME.is_(None), Q.CQ_COMMIT_TIME < bindparam("committed")),
         or_(Q.CQ_NEXT_TXN_ID.is_(None), Q.CQ_NEXT_TXN_ID < bindparam("watermark")),
     )
     .order_by(func.coalesce(Q.CQ_HIGHEST_WRITE_ID, 0), Q.CQ_ID)
@@ -251,8 +252,12 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
             pause_ms = options.failures_pause_ms
             return pause_ms <= 0 or newest_ms + pause_ms >= unit.now_ms
 
+    def purge_compaction_history(self) -> None:
+        """Keep the newest entries of each kind of each object (metastore.md 4.6)."""
+        purge_history(self._db)
+
     def find_ready_to_clean(
-        self, *, without: Collection[CompactionId] = ()
+        self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
     ) -> tuple[CompactionInfo, ...]:
         first: dict[tuple[TableName, str | None], CompactionInfo] = {}
         with self._db.read() as unit:
@@ -261,13 +266,17 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
             rows = unit.rows(
                 _READY,
                 now=unit.now_ms,
+                committed=unit.now_ms - unit.options.compaction.cleaning_delay_ms,
                 watermark=watermark,
             )
         for *row, txn_state in rows:
             found = info(tuple(row))
-            is_stamped = found.txn is None or found.next_txn is not None  # by its commit
-            if not is_stamped and (txn_state in _UNCOMMITTED or int(found.txn or 0) >= seen_from):
-                continue
+            if found.txn is not None and found.next_txn is None:  # no commit has stamped it
+                if txn_state in _UNCOMMITTED:
+                    if not uncommitted:
+                        continue
+                elif found.txn >= seen_from:
+                    continue
             if found.id not in without:
                 first.setdefault((found.table, found.partition), found)
         # All of them, Hive takes some: here the first ones may wait for days for their retention.
@@ -414,7 +423,7 @@ def _too_many(count: int, oldest_ms: int, now_ms: int, *, threshold: int, age_ms
 
 
 def purge_history(database: Database) -> None:
-    """Keep the newest entries of each kind of each object (metastore.md 4.6)."""
+    """Keep the newest entries of each kind of each object."""
     options = database.options.compaction
     with database.read() as unit:
         rows = unit.rows(_ALL)

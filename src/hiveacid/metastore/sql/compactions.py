@@ -136,6 +136,9 @@ _MARK_COMPACTED: Final = (
     .values(CQ_STATE=_READY, CQ_WORKER_ID=None, CQ_RETRY_RETENTION=0)
 )
 _REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**WAITS_AGAIN)
+_REVOKE_HOST: Final = _REVOKE.where(
+    func.substr(Q.CQ_WORKER_ID, 1, bindparam("length")) == bindparam("prefix")
+)
 _REVOKE_OLD: Final = _REVOKE.where(Q.CQ_START < bindparam("before"))
 _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
 
@@ -275,11 +278,15 @@ class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
     def revoke_workers(
         self,
         *,
+        host: str | None = None,
         older_than_ms: int | None = None,
         without_txn_ms: int | None = None,
     ) -> int:
         revoked = 0
         with self._db.write() as unit:
+            if host is not None:
+                prefix = f"{host}-"
+                revoked += unit.count(_REVOKE_HOST, prefix=prefix, length=len(prefix), lost=0)
             if older_than_ms is not None:
                 revoked += unit.count(_REVOKE_OLD, before=unit.now_ms - older_than_ms, lost=1)
             if without_txn_ms is not None:
