@@ -58,10 +58,10 @@ def test_a_lock_given_back_while_a_beat_is_sent_is_not_called_lost(
     locks = [client.transactions.lock(use_table(TableName("default", n))) for n in "ab"]
     heartbeat = client.metastore.heartbeat
 
-    def after_an_unlock(lock: LockId) -> None:
+    def after_an_unlock(*, lock: LockId) -> None:
         if lock == locks[0]:
             client.transactions.unlock(lock)
-        heartbeat(lock)
+        heartbeat(lock=lock)
 
     monkeypatch.setattr(client.metastore, "heartbeat", after_an_unlock)
     client.transactions.heartbeat.beat()
