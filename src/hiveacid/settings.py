@@ -17,7 +17,9 @@ from hiveacid.setting import PREFIX, S3Settings, parsed
 from hiveacid.setting import setting as _setting
 
 _LOG: Final = logging.getLogger(__name__)
-_SECRET: Final = re.compile(r"secret|password|token|access[._]?key")
+_SECRET: Final = re.compile(
+    r"secret|password|token|credential|(access|account|sas|api|private)[._]?key", re.IGNORECASE
+)
 """In names of settings of other programs: what is set is not listed. As Spark hides it."""
 _HIVE: Final = ("hive.", "metastore.", "datanucleus.", "tez.", "mapred.", "mapreduce.", "orc.")
 """What names that Hive knows begin with."""

@@ -66,7 +66,16 @@ def test_other_names_are_kept_as_text() -> None:
 
 def test_keys_of_other_programs_are_not_listed() -> None:
     settings = Settings()
-    for name in ("fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "my.password", "a_token"):
+    for name in (
+        "fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.access.key",
+        "my.password",
+        "a_token",
+        "fs.azure.account.key.ours.blob.core.windows.net",
+        "fs.s3.awsaccesskeyid",
+        "fs.azure.sas.key",
+        "dfs.adls.oauth2.credential",
+    ):
         settings = settings.with_(name, "Se cRet")
         assert (name, "***") in settings.items()
         assert settings.get(name) == "Se cRet"
