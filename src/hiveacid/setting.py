@@ -238,8 +238,8 @@ class S3Settings(CompactorSettings):
     s3_timeout_s: float = setting(
         0.0,
         "s3.timeout_s",
-        "How long a server may be silent before a request is sent again, five times at most; 0: "
-        "the library's own time.",
+        "How long a server may be silent before a request is sent again; 0: a minute, or the time "
+        "of the AWS library where it alone knows the keys.",
         fixed=_REACHED,
     )
     files_retry_s: float = setting(
