@@ -49,7 +49,8 @@ def export(rows: pa.RecordBatchReader, path: str) -> int:
                 writer.write_batch(batch)
                 count += batch.num_rows
     except BaseException as error:
-        fs.delete_file(name)
+        if fs.exists(name):
+            fs.delete_file(name)
         if isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError):
             raise InvalidInputError(f"{path}: {error}", path=path) from error
         if isinstance(error, OSError):

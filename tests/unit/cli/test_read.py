@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.s3 import S3Server, variables
 from tests.unit.cli.running import run
 
 import hiveacid
@@ -72,3 +74,13 @@ def test_errors_are_one_line_and_leave_no_file(table: str, tmp_path: Path) -> No
     with pytest.raises(InvalidInputError):
         export(nested, str(tmp_path / "rows.csv"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_rows_that_end_on_a_server_it_is_told_why(s3: S3Server) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": [1]})
+        raise FormatError("damaged")
+
+    rows = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), broken())
+    with variables(s3.environment), pytest.raises(FormatError):
+        export(rows, f"s3://{s3.bucket()}/rows.parquet")
