@@ -13,6 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.stage import runs
 
@@ -78,7 +79,11 @@ class Spool:
         path = f"{self._path}-{next(self._numbers):04d}.arrow"
         schema = next(iter(self._held.values()))[0].schema
         count = 0
-        with self._fs.open_output(path) as out, pa.ipc.new_file(out, schema) as file:
+        with (
+            mapped(path),
+            self._fs.open_output(path) as out,
+            pa.ipc.new_file(out, schema) as file,
+        ):
             for place, batches in self._held.items():
                 whole = _together(batches)
                 for batch in whole:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from hiveacid.errors import AcidError, FormatError, InvalidInputError
 from hiveacid.layout.directories import (
@@ -50,7 +50,13 @@ from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.plain.readers import found_format
 from hiveacid.storage.plan.planning import plan_scan
-from hiveacid.storage.target import FileKind, WriteResult, WrittenFile, row_directory
+from hiveacid.storage.target import (
+    FileKind,
+    WriteResult,
+    WrittenFile,
+    copy_across,
+    row_directory,
+)
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.view import Look
 
@@ -71,7 +77,6 @@ class Load(Command):
 
 
 _LOG = logging.getLogger(__name__)
-_COPY_BYTES: Final = 16 * 1024 * 1024
 
 
 def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
@@ -293,7 +298,7 @@ class LoadWork(Work):
             if self.table.acid_mode is AcidMode.FULL:
                 name = format_original_file(OriginalFileName(number, 0))
             staged = f"{staging}/load-{number:06d}"
-            _copy(self.fs, file.path, fs, staged)
+            copy_across(self.fs, file.path, fs, staged)
             written.append(
                 WrittenFile(values, directory, name, staged, FileKind.PLAIN, 0, file.size_bytes)
             )
@@ -315,9 +320,3 @@ class LoadWork(Work):
             self.fs.delete_file(path)
         except AcidError as error:
             _LOG.warning("A loaded file stays where it was: %s", error, extra={"path": path})
-
-
-def _copy(source: FileSystem, path: str, target: FileSystem, copy: str) -> None:
-    with source.open_input(path) as given, target.open_output(copy) as out:
-        while block := given.read(_COPY_BYTES):
-            out.write(block)

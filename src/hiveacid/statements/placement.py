@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
@@ -52,6 +51,7 @@ from hiveacid.storage.target import (
     FileKind,
     WriteResult,
     WrittenFile,
+    copy_across,
     publish,
     retract,
     with_free_names,
@@ -59,7 +59,6 @@ from hiveacid.storage.target import (
 from hiveacid.txn.unit import UnitOfWork
 
 _Values = tuple[str | None, ...]
-_COPY_BYTES: Final = 16 * 1024 * 1024
 
 
 def default_location(table: Table, values: _Values) -> str:
@@ -207,9 +206,7 @@ def _brought_over(
         name = file.staged_path.rpartition("/")[2]
         copy = f"{root}/_hiveacid_staging_{file.directory}_{name}"
         target.make_room(root)
-        with source.open_input(file.staged_path) as given, target.open_output(copy) as out:
-            while block := given.read(_COPY_BYTES):
-                out.write(block)
+        copy_across(source, file.staged_path, target, copy)
         moved.append(replace(file, staged_path=copy))
     return moved
 

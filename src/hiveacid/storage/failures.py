@@ -70,6 +70,15 @@ _KINDS: Final[tuple[_Kind, ...]] = (
     ),
     (
         re.compile(
+            "GSSAPI|SASLError|NoSASLMechanism|cannot authenticate via|SecretManager|libgssapi"
+        ),
+        "no-permission",
+        "no credentials for {path}: {text}",
+        "HDFS takes the ticket of kinit, or tokens from the file that HADOOP_TOKEN_FILE_LOCATION "
+        "names; for Kerberos libgssapi_krb5 is installed on the machine.",
+    ),
+    (
+        re.compile(
             "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE_DOES_NOT_MATCH"
             "|MISSING_AUTHENTICATION|HTTP status 40[13]|InvalidToken|Permission denied"
             "|AccessControlException"
@@ -114,7 +123,8 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         re.compile(
             "[Tt]imeout was reached|timed out|Connection refused|got no answer|NETWORK_CONNECTION"
             "|Couldn't (connect|resolve)|failed to lookup address|Name or service not known"
-            "|Temporary failure in name"
+            "|Temporary failure in name|No route to host|(Host|Network) is unreachable"
+            "|All DataNodes failed|All nodes failed for write|There are 0 datanode"
         ),
         "no-answer",
         "the server of {path} does not answer: {text}",
@@ -176,13 +186,17 @@ _PASSING: Final = re.compile(
     "|REQUEST_TIMEOUT|RequestTimeout|THROTTLING|OperationAborted|HTTP status (429|500|502|503|504)"
     "|NETWORK_CONNECTION"
     # the way there
-    "|[Tt]imeout was reached|timed out|Connection (refused|reset)|Broken pipe|got no answer"
+    "|[Tt]imeout was reached|[Tt]imed out|Connection (refused|reset)|Broken pipe|got no answer"
+    "|No route to host|(Host|Network) is unreachable|early eof"
     # name nodes
     "|StandbyException|RetriableException|ObserverRetryOnActiveException|SafeModeException"
-    "|RPC listener disconnected"
+    "|RPC listener disconnected|NotReplicatedYetException|Failed to complete file in time"
+    # data nodes: none has come back yet, or those that have the file, or are writing it, went away
+    "|There are 0 datanode|All DataNodes failed|All nodes failed for write|Failed to add a datanode"
 )
 _UNREACHED: Final = re.compile(
     "Connection refused|Couldn't (connect|resolve)|failed to lookup address|Name or service"
+    "|No route to host|(Host|Network) is unreachable"
 )
 _FIRST_PAUSE_S: Final = 0.1
 _PAUSE_MAX_S: Final = 10.0
@@ -217,9 +231,12 @@ class Retries:
         known = self._server.answers if answers is None else answers
         return replace(self, _server=_Server(answers=known))
 
-    def run(self, step: Callable[[], _Answer], *, subject: str = "") -> _Answer:
+    def run(
+        self, step: Callable[[], _Answer], *, subject: str = "", asks_itself: bool = False
+    ) -> _Answer:
         """The answer of ``step``; ``subject`` is what it is about, and lets those who wait for one
-        server not ask at once.
+        server not ask at once. A step of many requests that ``asks_itself`` counts from where it
+        failed first, and ends where a request of it was given up.
 
         Raises:
             OSError: as the last one of ``step``.
@@ -236,6 +253,9 @@ class Retries:
                 if not is_passing(error):
                     server.answers = server.answers or not _UNREACHED.search(str(error))
                     raise
+                if asks_itself:
+                    began_s, asks_itself = self.clock.monotonic_s(), False
+                    patience_s = 0.0 if server.given_up_s is not None else self.deadline_s
                 if not server.answers and _UNREACHED.search(str(error)):
                     patience_s = min(patience_s, _UNREACHED_S)
                 if self.clock.monotonic_s() + pause_s > began_s + patience_s:

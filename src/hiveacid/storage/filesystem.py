@@ -30,7 +30,7 @@ from hiveacid.storage.s3_requests import (
     list_together,
     with_directories,
 )
-from hiveacid.storage.s3_uploads import Upload, Uploads
+from hiveacid.storage.s3_uploads import Upload, Uploads, open_held
 from hiveacid.storage.stores import (
     Lookup,
     S3Access,
@@ -203,7 +203,8 @@ class FileSystem:
                 file = self._retries.run(lambda: self._opened(path), subject=path)
         if self._root == LOCAL or isinstance(file, pa.BufferReader):
             return file
-        return far_file(file, path, retries=self._retries)
+        again = None if requests is not None else partial(self._opened, path)
+        return far_file(file, path, retries=self._retries, again=again)
 
     def _opened(self, path: str) -> pa.NativeFile:
         file = self._fs.open_input_file(path)
@@ -216,7 +217,13 @@ class FileSystem:
         if self.uploads is not None:
             return self.uploads.open_whole(path, is_there=partial(self._is_there_of, path))
         self._check_server()
-        return self._asked(path, lambda: self._fs.open_output_stream(path, compression=None))
+        begin = partial(self._fs.open_output_stream, path, compression=None)
+        if self.is_object_store or self._root == LOCAL:
+            return self._asked(path, begin)
+        ask = partial(self._retries.run, subject=path)
+        put = partial(self._write, path)
+        remove = partial(self.delete_file, path)
+        return open_held(lambda: ask(begin), lambda data: ask(partial(put, data)), remove)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole of a small file."""
@@ -240,12 +247,11 @@ class FileSystem:
                 requests.put(path, data, {})
             return
         self._check_server()
+        self._asked(path, partial(self._write, path, data))
 
-        def write() -> None:
-            with self._fs.open_output_stream(path, compression=None) as stream:
-                stream.write(data)
-
-        self._asked(path, write)
+    def _write(self, path: str, data: bytes) -> None:
+        with self._fs.open_output_stream(path, compression=None) as stream:
+            stream.write(data)
 
     def rename(self, source: str, *, target: str) -> None:
         """Move a file or directory; the target's parent must exist.
@@ -400,7 +406,10 @@ class FileSystem:
                     raise error.__cause__ from None
                 raise
 
-        return make() if self.is_object_store else self._asked(path, made)
+        if self.is_object_store:
+            return make()
+        with mapped(path):
+            return self._retries.run(made, subject=path, asks_itself=True)
 
     def _asked(self, path: str, step: Callable[[], _Answer]) -> _Answer:
         """What the library answers about a path; again where it fails in passing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
 from typing import Final, Protocol, TypeVar
 
@@ -46,9 +47,13 @@ class FarFile(pa.PythonFile):  # type: ignore[misc]
         return self._again.failure
 
 
-def far_file(file: pa.NativeFile, path: str, *, retries: Retries) -> FarFile:
-    """The same, whose reads raise ``StorageError``, once they have been tried again."""
-    return FarFile(_Again(file, path, retries), mode="r")
+def far_file(
+    file: pa.NativeFile, path: str, *, retries: Retries, again: Callable[[], pa.NativeFile] | None
+) -> FarFile:
+    """The same, whose reads raise ``StorageError``, once they have been tried again; ``again``
+    opens it anew: of HDFS it knows who has its blocks from when it was opened.
+    """
+    return FarFile(_Again(file, path, retries, again), mode="r")
 
 
 _Reader = TypeVar("_Reader", bound="FileReader")
@@ -99,11 +104,18 @@ class _Readable(io.RawIOBase):
 class _Again(_Readable):
     """A file; a read that fails begins again where it began."""
 
-    def __init__(self, file: pa.NativeFile, path: str, retries: Retries) -> None:
+    def __init__(
+        self,
+        file: pa.NativeFile,
+        path: str,
+        retries: Retries,
+        again: Callable[[], pa.NativeFile] | None,
+    ) -> None:
         super().__init__()
         self._file = file
         self._path = path
         self._retries = retries
+        self._anew = again
         self.failure: StorageError | None = None
 
     def tell(self) -> int:
@@ -113,9 +125,13 @@ class _Again(_Readable):
         return int(self._file.seek(offset, whence))
 
     def read(self, size: int | None = -1, /) -> bytes:
-        start = self._file.tell()
+        start, is_again = self._file.tell(), False
 
         def step() -> bytes:
+            nonlocal is_again
+            if is_again and self._anew is not None:
+                self._file = self._anew()
+            is_again = True
             if self._file.tell() != start:
                 self._file.seek(start)
             data: bytes = self._file.read(size)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import unescape
-from typing import Final
+from typing import IO, Final
 from urllib.parse import unquote
 
 from hiveacid.errors import MissingFileError
@@ -125,6 +125,30 @@ class OpenObject:
             else:
                 self.sent.close()
                 self.complete()
+
+
+def open_held(
+    begin: Callable[[], IO[bytes]], put: Callable[[bytes], None], remove: Callable[[], None]
+) -> OpenObject:
+    """A file that ``put`` writes as a whole once it is closed, where it is small; else ``begin``
+    opens it. So its server may go away while a small one is written: it is put again.
+    """
+    opened: list[IO[bytes]] = []
+
+    def began() -> str:
+        opened.append(begin())
+        return "opened"
+
+    def send(_: str, __: int, data: bytes) -> str:
+        opened[0].write(data)
+        return ""
+
+    return OpenObject(
+        OpenUpload(send, began),
+        put,
+        lambda: opened[0].close(),
+        lambda: remove() if opened else None,
+    )
 
 
 class Uploads:

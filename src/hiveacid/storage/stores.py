@@ -245,8 +245,7 @@ def hadoop_file_system(root: str, *, deadline_s: float) -> pafs.FileSystem:
         socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
 
     def writing() -> Any:
-        with refusals_told():
-            return Telling(Client(f"{scheme}://{address}", tries(deadline_s)))
+        return Client(f"{scheme}://{address}", tries(deadline_s))
 
     # what is kept by host and port would be another process's client after a fork
     made = _as_arrow_takes(given, writing, WriteOptions, TrashNotEnabledError)(
@@ -263,9 +262,15 @@ def tries(wait_s: float) -> dict[str, str]:
 
 
 class _Answering:
-    """fsspec's own take a server that fails for a file, or all of a directory, that is gone."""
+    """fsspec's own take a server that fails for a file, or all of a directory, that is gone; a name
+    for a pattern of names; and a rename for failed that was carried out.
+    """
 
+    client: Any
     info: Callable[[str], dict[str, Any]]
+    exists: Callable[[str], bool]
+    cp_file: Callable[[str, str], None]
+    _convert_file_status: Callable[[Any], dict[str, Any]]
 
     def isfile(self, path: str) -> bool:
         """See fsspec."""
@@ -275,11 +280,35 @@ class _Answering:
         """See fsspec."""
         return self._is_a("directory", path)
 
+    def copy(self, path1: str, path2: str, **_: Any) -> None:
+        """See fsspec."""
+        self.cp_file(path1, path2)
+
+    def mv(self, path1: str, path2: str, **_: Any) -> None:
+        """See fsspec."""
+        try:
+            self.client.rename(path1, path2)
+        except FileNotFoundError:
+            # where its answer is lost the client asks again by itself, and finds nothing to move
+            if self.exists(path1) or not self.exists(path2):
+                raise
+
     def _is_a(self, kind: str, path: str) -> bool:
         try:
             return bool(self.info(path)["type"] == kind)
         except FileNotFoundError:
             return False
+
+    def find(self, path: str, maxdepth: int | None = None, **facts: Any) -> Any:
+        """See fsspec; as Arrow asks: with directories, and all that is known of them."""
+        given: Any = super()
+        try:
+            with refusals_told():
+                found = list(self.client.list_status(path, maxdepth is None))
+        except FileNotFoundError:  # a directory that went while it was listed
+            return given.find(path, maxdepth, **facts)
+        infos = map(self._convert_file_status, found)
+        return {info["name"]: info for info in infos}
 
     def walk(self, path: str, *arguments: Any, **facts: Any) -> Iterator[Any]:
         """See fsspec."""
@@ -316,7 +345,7 @@ def _as_arrow_takes(
             return path
 
         def _convert_file_status(self, status: Any) -> dict[str, Any]:
-            info = super()._convert_file_status(status)
+            info: dict[str, Any] = super()._convert_file_status(status)
             return {**info, "mtime": status.modification_time / 1000}
 
         def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
@@ -326,7 +355,8 @@ def _as_arrow_takes(
             if mode != "wb":
                 return super()._open(path, mode, **facts)
             made = options(permission=0o666 & ~umask, overwrite=True)
-            return writing().create(path, write_options=made)
+            with refusals_told():
+                return Written(writing().create(path, write_options=made))
 
         def trash(self, path: str) -> bool:
             try:
@@ -361,12 +391,12 @@ def moved_to_trash(library: pafs.FileSystem, path: str) -> bool:
 
 def hadoop_umask(environment: Mapping[str, str] = os.environ) -> int:
     """What Hadoop's configuration takes from the rights of new files and directories."""
-    texts = []
-    for name in ("core-site.xml", "hdfs-site.xml"):
-        place = Path(environment.get("HADOOP_CONF_DIR", "/nowhere")) / name
-        texts += [place.read_text("utf-8", "replace")] if place.is_file() else []
-    found = _UMASK.search("".join(texts))
-    return int(found[1], 8) if found else _UMASK_DEFAULT
+    home = environment.get("HADOOP_HOME", "/nowhere")
+    directory = Path(environment.get("HADOOP_CONF_DIR", f"{home}/etc/hadoop"))
+    places = [directory / name for name in ("core-site.xml", "hdfs-site.xml")]
+    texts = [place.read_text("utf-8", "replace") for place in places if place.is_file()]
+    found = _UMASK.findall("".join(texts))  # the later file goes before the earlier one
+    return int(found[-1], 8) if found else _UMASK_DEFAULT
 
 
 @contextmanager
@@ -408,3 +438,42 @@ class Telling:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Written(io.RawIOBase):
+    """A file that the client writes. Once that has failed it never is complete: it is left as it
+    is, and to close it tells the same. Whoever wants it writes it again, or removes it.
+    """
+
+    def __init__(self, given: io.RawIOBase) -> None:
+        super().__init__()
+        self._given = given
+        self._failure: OSError | None = None
+
+    def writable(self) -> bool:
+        """See ``io``."""
+        return True
+
+    def write(self, data: Any, /) -> int | None:
+        """See ``io``."""
+        with self._failing():
+            return self._given.write(bytes(data))  # of all else it takes each byte by itself
+
+    def close(self) -> None:
+        """See ``io``."""
+        if not self.closed:
+            super().close()
+            with self._failing():
+                self._given.close()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            with refusals_told():
+                yield
+        except OSError as error:
+            self._failure = error
+            io.RawIOBase.close(self._given)  # else it would try to once nobody has it any more
+            raise

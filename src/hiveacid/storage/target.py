@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Final
 
 from hiveacid.errors import InternalError, InvalidInputError, MissingFileError, StorageError
 from hiveacid.layout.directories import (
@@ -28,8 +29,11 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table, WriteId
+from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.s3_uploads import Upload
+
+_COPY_BYTES: Final = 16 * 1024 * 1024
 
 
 class FileKind(Enum):
@@ -395,6 +399,21 @@ def _directory(table_location: str, file: WrittenFile, partition_columns: Sequen
     if file.directory:
         parts.append(file.directory)
     return "/".join(parts)
+
+
+def copy_across(source: FileSystem, path: str, target: FileSystem, copy: str) -> None:
+    """Copy a file's bytes from one file system to another.
+
+    Raises:
+        StorageError: reading or writing failed.
+    """
+
+    def copied() -> None:
+        with mapped(copy), source.open_input(path) as given, target.open_output(copy) as out:
+            while block := given.read(_COPY_BYTES):
+                out.write(block)
+
+    target.made_again(copy, copied)
 
 
 def empty_plain(fs: FileSystem, directory: str) -> None:

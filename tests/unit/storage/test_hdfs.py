@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 from hdfs_native import Client
+from sqlalchemy.engine import make_url
 from tests.hdfs import Hdfs, hdfs_server
+from tests.proxy import Cut, proxy
 
 import hiveacid
 from hiveacid.errors import StorageError
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.stores import hadoop_umask, opened_root
+from hiveacid.storage.stores import opened_root
 from hiveacid.testing import ManualClock
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
@@ -26,12 +28,6 @@ pytestmark = [pytest.mark.java, pytest.mark.long("storage")]
 SITE = """<configuration>
 <property><name>fs.permissions.umask-mode</name><value>002</value></property>
 </configuration>"""
-
-
-def test_the_umask_is_that_of_hadoops_configuration(tmp_path: Path) -> None:
-    assert hadoop_umask({}) == hadoop_umask({"HADOOP_CONF_DIR": str(tmp_path)}) == 0o022
-    (tmp_path / "core-site.xml").write_text(SITE)
-    assert hadoop_umask({"HADOOP_CONF_DIR": str(tmp_path)}) == 0o002
 
 
 def test_what_is_made_has_the_rights_that_the_configuration_leaves(
@@ -180,7 +176,7 @@ def test_of_a_file_that_is_open_others_see_nothing_for_certain(hdfs: Hdfs) -> No
     with closing(fs.open_output(path)) as out:
         out.write(b"0123456789")
         out.flush()
-        assert fs.size_bytes(path) == 0, "what a listing tells does not grow"
+        assert not fs.exists(path), "it is written once it is closed"
     assert fs.size_bytes(path) == 10
 
 
@@ -206,6 +202,18 @@ def test_a_name_node_that_is_restarted_in_the_middle_of_a_statement_is_waited_fo
         assert not restarts
         found = hiveacid.read_arrow(acid.table("t")).read_all()["id"].to_pylist()
         assert sorted(found) == [1, 3]
+
+
+@pytest.mark.parametrize("when", Cut)
+def test_a_rename_whose_answer_is_lost_is_looked_up(hdfs: Hdfs, when: Cut) -> None:
+    with proxy(hdfs.replace("hdfs:", "postgresql:")) as between:
+        port = make_url(between.url).port
+        fs, path = Files().at(f"hdfs://127.0.0.1:{port}/lost-{when.value}")
+        fs.create_directory(path)
+        fs.write_bytes(f"{path}/a", data=b"1")
+        between.cut_once("rename", when)
+        fs.rename(f"{path}/a", target=f"{path}/b")
+        assert between.cuts == 1 and fs.read_bytes(f"{path}/b") == b"1"
 
 
 def test_a_name_node_that_is_gone_is_given_up_at_the_deadline(tmp_path: Path) -> None:

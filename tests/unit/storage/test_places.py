@@ -19,7 +19,7 @@ from hiveacid.storage.stores import s3_of_settings
 from hiveacid.storage.target import FileKind, WrittenFile, publish, retract
 from hiveacid.testing import Fault, FaultyFiles, ManualClock, ScriptedFaults
 
-NAMES = ["p=a%2Fb/f", "p=1+1/f g", "p=é/f%41", "p='\"&/f"]
+NAMES = ["p=a%2Fb/f", "p=1+1/f g", "p=é/f%41", "p='\"&/f", "p=[a]*/f"]
 
 
 class InPassing(ScriptedFaults):
@@ -89,6 +89,8 @@ def test_names_are_what_they_are(place: tuple[FileSystem, str]) -> None:
     assert files_below(fs, path) == sorted(NAMES)
     assert [fs.read_bytes(f"{path}/{name}").decode() for name in NAMES] == NAMES
     assert all(info.modified_ns for info in fs.list_recursive(path) if not info.is_directory)
+    fs.copy_files([(f"{path}/{name}", f"{path}/{name} copied") for name in NAMES])
+    assert [fs.read_bytes(f"{path}/{name} copied").decode() for name in NAMES] == NAMES
     first = [info.path for info in fs.list_directory(path) if info.is_directory]
     assert first == sorted({f"{path}/{name.partition('/')[0]}" for name in NAMES})
     again = pickle.loads(pickle.dumps(fs))

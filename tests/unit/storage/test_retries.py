@@ -36,6 +36,11 @@ PASSING = [
     "Connection refused (os error 111)",
     'RPCError("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create file/x.',
     'OperationFailed("RPC listener disconnected")',
+    'OperationFailed("Failed to complete file in time")',
+    "could only be written to 0 of the 1 minReplication nodes. There are 0 datanode(s) running",
+    'DataTransferError("All DataNodes failed: []")',
+    "No route to host (os error 113)",
+    "early eof",
 ]
 
 
@@ -65,6 +70,36 @@ def test_it_is_given_up_at_the_deadline() -> None:
     with pytest.raises(OSError, match="SLOW_DOWN"):
         Retries(20, clock).run(step)
     assert 15 < clock.monotonic_s() <= 21 and len(asked) > 4
+
+
+def test_what_takes_long_is_counted_from_where_it_fails() -> None:
+    clock = ManualClock()
+    asked: list[float] = []
+
+    def long() -> None:
+        asked.append(clock.monotonic_s())
+        clock.sleep_s(100)
+        raise OSError(BUSY)
+
+    with pytest.raises(OSError, match="SLOW_DOWN"):
+        Retries(20, clock).run(long)
+    assert len(asked) == 1
+    with pytest.raises(OSError, match="SLOW_DOWN"):
+        Retries(20, clock).run(long, asks_itself=True)
+    assert len(asked) == 3, "the second time took as long"
+
+
+def test_what_asks_by_itself_ends_where_it_has_given_up() -> None:
+    clock, asked = ManualClock(), []
+
+    def never() -> None:
+        asked.append(1)
+        raise OSError(BUSY)
+
+    retries = Retries(20, clock)
+    with pytest.raises(OSError, match="SLOW_DOWN"):
+        retries.run(lambda: retries.run(never), asks_itself=True)
+    assert clock.monotonic_s() <= 20
 
 
 @pytest.mark.parametrize(
@@ -154,6 +189,11 @@ SAID = {
     "AWS Error ACCESS_DENIED during PutObject operation": ("no permission for b/t/x", "AWS_*"),
     "AWS Error NO_SUCH_BUCKET during PutObject operation": ("There is no bucket b", "Make it"),
     "RemoteException: SafeModeException Cannot create file": ("in safe mode", "-safemode get"),
+    "FatalRPCError(AccessControlException, Client cannot authenticate via:[TOKEN, KERBEROS])": (
+        "no credentials for b/t/x",
+        "kinit",
+    ),
+    "RPCError(SecretManager$InvalidToken, token (t) is expired)": ("no credentials", "kinit"),
     "DSQuotaExceededException: The DiskSpace quota of /t is exceeded": ("no quota left", "clean"),
     "AWS Error UNKNOWN (HTTP status 400): XAmzContentSHA256Mismatch": (
         "does not know AWS's checksums",

@@ -191,8 +191,18 @@ def test_a_name_node_that_does_not_answer_is_not_taken_for_one_without_files() -
     class Going(fsspec.AbstractFileSystem):  # type: ignore[misc]
         """Two directories, of which the second is not listed any more."""
 
-        client = None
         refused: OSError = ConnectionRefusedError("Connection refused (os error 111)")
+
+        @property
+        def client(self) -> Any:
+            return self
+
+        @client.setter
+        def client(self, _: object) -> None:
+            """It is its own."""
+
+        def list_status(self, _: str, __: bool) -> list[Any]:
+            raise self.refused
 
         def info(self, path: str, **_: Any) -> dict[str, Any]:
             if path != "/t":

@@ -7,11 +7,12 @@ in each task. Nothing is published here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
 
@@ -95,29 +96,35 @@ class RewriterBasis:
         return self._sources.delete_files_of_several_buckets()
 
     def _written(
-        self, directory: BaseName | DeltaName, bucket: int, events: Iterator[Events]
+        self, directory: BaseName | DeltaName, bucket: int, events: Callable[[], Iterator[Events]]
     ) -> WrittenFile | None:
-        """The file of some events, None where there are none. Compacted deltas get the settings of
-        bases: they hold much.
-        """
-        deletes = isinstance(directory, DeltaName) and directory.is_delete
-        table = self._plan.table
-        if self._bucket_bytes.get(bucket, 0) >= _AHEAD_BYTES:
-            events = made_ahead(events, count=_AHEAD)
+        """The file of some events, None where there are none; ``events`` may be asked again."""
         path, name = self._place(directory, bucket)
+        deletes = isinstance(directory, DeltaName) and directory.is_delete
+        kind = FileKind.DELETE if deletes else FileKind.BASE
+        ahead = self._bucket_bytes.get(bucket, 0) >= _AHEAD_BYTES
+
+        def made() -> BucketFile | None:
+            return self._made(path, kind, made_ahead(events(), count=_AHEAD) if ahead else events())
+
+        file = self._fs.made_again(path, made)
+        return None if file is None else self._finished(file, directory, name)
+
+    def _made(self, path: str, kind: FileKind, events: Iterator[Events]) -> BucketFile | None:
+        """Compacted deltas get the settings of bases: they hold much."""
+        table = self._plan.table
         with BucketFileWriter(
             self._uploads or self._fs,
             path,
             columns=table.columns,
-            kind=FileKind.DELETE if deletes else FileKind.BASE,
+            kind=kind,
             properties=table.properties,
         ) as writer:
             row_type = row_type_of(table.columns, unit=self._unit)
             for part in events:
                 writer.write_events(part.record_batch(row_type))
                 del part
-            file: BucketFile | None = writer.close()
-        return None if file is None else self._finished(file, directory, name)
+            return writer.close()
 
     def _finished(
         self, file: BucketFile, directory: BaseName | DeltaName, name: str
@@ -208,15 +215,16 @@ class BucketRewriter(RewriterBasis):
             rows = sources.rows_of(bucket)
             yield self._copied(
                 compaction.output, bucket, None if any(sources.delete_files_of(bucket)) else rows
-            ) or self._written(compaction.output, bucket, live_rows(sources, what))
+            ) or self._written(compaction.output, bucket, partial(live_rows, sources, what))
             return
         if compaction.delta is not None:
             rows = tuple(s for s in sources.rows_of(bucket) if isinstance(s.origin, DeltaName))
             yield self._copied(compaction.delta, bucket, rows) or self._written(
-                compaction.delta, bucket, all_events(sources, what)
+                compaction.delta, bucket, partial(all_events, sources, what)
             )
         if compaction.delete_delta is not None:
-            yield self._written(compaction.delete_delta, bucket, delete_events(sources, what))
+            events = partial(delete_events, sources, what)
+            yield self._written(compaction.delete_delta, bucket, events)
 
     def _copied(
         self, directory: BaseName | DeltaName, bucket: int, rows: Sequence[Source] | None
@@ -235,7 +243,9 @@ class BucketRewriter(RewriterBasis):
         if not parts:
             return None
         path, name = self._place(directory, bucket)
-        file = copy_stripes(self._fs, path, parts, to=self._uploads or self._fs)
+        to = self._uploads or self._fs
+        copied = partial(copy_stripes, self._fs, path, parts, to=to)
+        file = self._fs.made_again(path, copied)
         return self._finished(file, directory, name)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -89,7 +90,8 @@ class Rebalancer(RewriterBasis):
             FormatError, MissingFileError, StorageError, UnsupportedError: as ``BucketRewriter``.
         """
         assert isinstance(work, RowRange)
-        file = self._written(self._compaction.output, work.bucket, self._renumbered(work))
+        events = partial(self._renumbered, work)
+        file = self._written(self._compaction.output, work.bucket, events)
         return () if file is None else (file,)
 
     def rewrite_sorted(self, order_by: str) -> tuple[WrittenFile, ...]:
@@ -113,7 +115,7 @@ class Rebalancer(RewriterBasis):
         files = []
         for bucket, start in enumerate(range(0, len(rows), size)):
             part = rows.slice(start, start + size)
-            pieces = _pieces(part, bucket, first_row=start, write_id=write_id)
+            pieces = partial(_pieces, part, bucket, first_row=start, write_id=write_id)
             files.append(self._written(self._compaction.output, bucket, pieces))
         return tuple(file for file in files if file is not None)
 

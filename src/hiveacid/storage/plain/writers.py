@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -133,12 +134,11 @@ class _OutputFile:
         """See ``RowFileWriter``."""
         if self._out is None:
             return
-        try:
+        with suppress(OSError, pa.ArrowException):  # what failed before is told
             self._out.close()
-        finally:
-            self._out = None
-            if self._fs.exists(self._path):
-                self._fs.delete_file(self._path)
+        self._out = None
+        if self._fs.exists(self._path):
+            self._fs.delete_file(self._path)
 
 
 class TextFileWriter(_OutputFile):
@@ -241,7 +241,8 @@ class ParquetFileWriter(_OutputFile):
     def abort(self) -> None:
         """See ``RowFileWriter``."""
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
             self._writer = None
         super().abort()
 
