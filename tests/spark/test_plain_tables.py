@@ -171,6 +171,20 @@ def test_a_multi_insert_and_a_ctas_into_insert_only_tables(acid, rows):
     assert (rows("select * from a"), rows("select * from b")) == ([(1,), (2,)], [(11, 1), (12, 1)])
 
 
+def test_branches_of_a_multi_insert_go_to_one_plain_table(acid, rows):
+    acid.sql("create table s (id int, p string) stored as orc")
+    acid.sql("insert into s values (1, 'a'), (2, 'b'), (3, 'c')")
+    acid.sql("create table t (id int) partitioned by (p string, q int) stored as orc")
+    acid.sql(
+        "from s insert overwrite table t partition (p, q) select id, p, 1 where id < 3"
+        " insert overwrite table t partition (p='z', q) select id, 2 where id > 1"
+        " insert into table t partition (p='z', q=3) select id"
+    )
+    some = [(1, "a", 1), (2, "b", 1), (2, "z", 2), (3, "z", 2)]
+    assert rows("select * from t where q < 3") == some
+    assert rows("select id, p from t where q = 3") == [(1, "z"), (2, "z"), (3, "z")]
+
+
 def test_delimiters_that_the_table_names_are_read_and_written(acid, layout, rows, tmp_path):
     acid.sql(
         "create table t (s string, a array<string>, m map<string,string>, i int) row format"

@@ -141,7 +141,7 @@ def _written_and_published(
     unit.txn.pending.note_statement(context.statement)
     clock = context.client.clock
     began_s = clock.monotonic_s()
-    staged = [_stage(context, unit, work, view) for work in works]
+    staged = [_stage(context, unit, work, view, number) for number, work in enumerate(works)]
     for work, (job, written) in zip(works, staged, strict=True):
         unit.txn.pending.add_columns(work.table.name, _added(work, view))
         _publish(unit, job, work, written)
@@ -234,17 +234,16 @@ def _added(work: Work, look: Look) -> Sequence[Column]:
 
 
 def _stage(
-    context: ExecutionContext, unit: UnitOfWork, work: Work, view: View
+    context: ExecutionContext, unit: UnitOfWork, work: Work, view: View, number: int
 ) -> tuple[Job, WriteResult]:
-    """Write one statement's files, hidden."""
+    """Write one work's files, hidden; ``number`` is its place among those of the statement."""
     txn, table = unit.txn, work.table
     write_id = WriteId(0)
     ids: tuple[StatementId, ...] = ()
     if table.is_transactional:
         write_id = txn.write_id(table.name)
         ids = txn.take_statement_ids(table.name, work.statements)
-    first = int(ids[0]) if ids else 0
-    staging = f"{table.location}/{staging_name(txn.id, str(first))}"
+    staging = f"{table.location}/{staging_name(txn.id, str(ids[0] if ids else number))}"
     job = Job(
         context=context,
         txn=txn,
