@@ -99,15 +99,20 @@ def _update_statistics(cursor: Cursor, name: TableName) -> SetTableProperties:
     return SetTableProperties(name, {})
 
 
+def _set_file_format(cursor: Cursor, name: TableName) -> SetTableProperties:
+    file_format = parse_file_format(cursor)
+    if cursor.accept("SERDE"):
+        file_format, _ = parse_serde(cursor)
+    return SetTableProperties(name, {}, file_format)
+
+
 def _set_serde(cursor: Cursor, name: TableName) -> SetTableProperties:
     file_format, properties = parse_serde(cursor)
     return SetTableProperties(name, properties, file_format)
 
 
 _AS_IT_IS: Final[Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]]] = {
-    ("SET", "FILEFORMAT"): lambda cursor, name: SetTableProperties(
-        name, {}, parse_file_format(cursor)
-    ),
+    ("SET", "FILEFORMAT"): _set_file_format,
     ("SET", "SERDE"): _set_serde,
     ("TOUCH",): _touch,
     ("UPDATE", "STATISTICS"): _update_statistics,

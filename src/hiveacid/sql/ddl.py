@@ -29,7 +29,6 @@ _COMMENT: Final = ("comment", Cursor.string)
 _PROPERTIES: Final = ("properties", property_list)
 _IF_EXISTS: Final = ("if_exists", Cursor.if_exists)
 _TABLE: Final = ("name", Cursor.table_name)
-_no_partitions: Final = refused("partitioned views are not supported", "PARTITIONED")
 
 
 def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView:
@@ -39,9 +38,15 @@ def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView:
         name=cursor.table_name(),
         columns=cursor.in_parentheses(_view_column) if cursor.key == "(" else (),
         or_replace=or_replace,
-        **clauses(cursor, {"COMMENT": _COMMENT, "TBLPROPERTIES": _PROPERTIES}),
+        **clauses(
+            cursor,
+            {
+                "COMMENT": _COMMENT,
+                "PARTITIONED ON": ("partitioned_on", Cursor.names),
+                "TBLPROPERTIES": _PROPERTIES,
+            },
+        ),
     )
-    _no_partitions(cursor)
     if not cursor.accept("AS"):
         raise cursor.unrecognized("create view statement")
     return replace(view, query=_query(cursor))
@@ -57,6 +62,11 @@ def parse_alter_view(cursor: Cursor) -> AlterView | CreateView:
         return AlterView(name, unset=property_keys(cursor))
     if cursor.accept("RENAME", "TO"):
         return AlterView(name, new_name=cursor.table_name())
+    if cursor.accept_any("ADD", "DROP"):
+        raise UnsupportedError(
+            "partitions of a view are not supported",
+            note="A view has the rows of its query: it needs none.",
+        )
     cursor.accept("AS")
     if not cursor.at_query():
         raise cursor.unrecognized("alter view statement")
@@ -348,5 +358,6 @@ parse_truncate: Final = form(
     _TABLE,
     ("partition", optional_partition),
     ("", refused("TRUNCATE TABLE ... COLUMNS is not supported", "COLUMNS")),
+    ("force", said("FORCE")),
 )
-"""TRUNCATE [TABLE] name [PARTITION (...)]."""
+"""TRUNCATE [TABLE] name [PARTITION (...)] [FORCE]."""

@@ -399,10 +399,11 @@ class InsertWork(Work):
 
 @dataclass(frozen=True, slots=True)
 class Truncate(Command):
-    """TRUNCATE TABLE name [PARTITION (...)]."""
+    """TRUNCATE TABLE name [PARTITION (...)] [FORCE], which empties an external table, too."""
 
     name: TableName
     partition: PartitionText = ()
+    force: bool = False
 
 
 def plan_truncate(statement: Truncate, look: Look) -> TruncateWork:
@@ -413,7 +414,8 @@ def plan_truncate(statement: Truncate, look: Look) -> TruncateWork:
         NotFoundError: 10006, no such partition.
     """
     table = look.definition(statement.name)
-    if table.kind is not TableKind.MANAGED:
+    forced = statement.force and table.kind is TableKind.EXTERNAL
+    if table.kind is not TableKind.MANAGED and not forced:
         raise InvalidInputError(
             f"Cannot truncate non-managed table {table.name.table}.",
             code=10146,

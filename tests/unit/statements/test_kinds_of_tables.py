@@ -75,6 +75,7 @@ def _load(acid: Session, name: str) -> Any:
 
 STATEMENTS: Final[dict[str, tuple[Run, dict[str, Any]]]] = {
     "truncate": (_sql("truncate table {name}"), {"external": 10146, "view": 10146}),
+    "truncate force": (_sql("truncate table {name} force"), {"view": 10146}),
     "delete all": (_sql("delete from {name}"), {"view": 10402}),
     "write_arrow": (lambda a, n: a.table(n).write_arrow(_rows(n, 7)), {"view": 10090}),
     "insert": (lambda a, n: a.table(n).insert(_rows(n, 7)), {"view": 10090}),

@@ -7,6 +7,7 @@ it was made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,12 +24,13 @@ from hiveacid.txn.view import Look
 
 @dataclass(frozen=True, slots=True)
 class CreateView(Command):
-    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT] [TBLPROPERTIES] AS query.
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT] [PARTITIONED ON (names)]
+    [TBLPROPERTIES] AS query.
 
     ``columns`` are names with comments, empty where the query's names are taken. ``original`` is
     the query as written, ``expanded`` with full names in place of tables and stars, both Hive SQL;
-    ``query`` is the same for Spark, ``query_columns`` are what it gives. ``alter`` is ALTER VIEW
-    name AS query.
+    ``query`` is the same for Spark, ``query_columns`` are what it gives. ``partitioned_on`` are the
+    last columns, and changes nothing. ``alter`` is ALTER VIEW name AS query.
     """
 
     name: TableName
@@ -37,6 +39,7 @@ class CreateView(Command):
     original: str = ""
     expanded: str = ""
     comment: str | None = None
+    partitioned_on: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     or_replace: bool = False
     if_not_exists: bool = False
@@ -68,7 +71,7 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
     Raises:
         AlreadyExistsError: 10073 the name is taken, and neither OR REPLACE nor IF NOT EXISTS.
         InvalidInputError: the name is that of a table; another number of columns than names; 10036
-            a name twice.
+            a name twice; 10092, 10093 it is PARTITIONED ON all columns, or others than its last.
         NotFoundError: no such database, or no such view to alter.
     """
     name, metastore = statement.name, context.client.metastore
@@ -117,6 +120,7 @@ def _definition(context: ExecutionContext, statement: CreateView, old: Table | N
         for column, (name, comment) in zip(columns, names, strict=True)
     )
     check_columns(named, ())
+    _check_partitions(statement, named)
     kept = old if old is not None and statement.alter else None
     return Table(
         name=statement.name,
@@ -132,12 +136,22 @@ def _definition(context: ExecutionContext, statement: CreateView, old: Table | N
     )
 
 
+def _check_partitions(statement: CreateView, named: Sequence[Column]) -> None:
+    wanted = statement.partitioned_on
+    if wanted and len(wanted) >= len(named):
+        what = "At least one non-partitioning column must be present in view"
+        raise InvalidInputError(what, code=10092, view=str(statement.name))
+    if wanted != tuple(column.name for column in named)[len(named) - len(wanted) :]:
+        what = "Rightmost columns in view output do not match PARTITIONED ON clause"
+        raise InvalidInputError(what, code=10093, view=str(statement.name))
+
+
 def _renaming(statement: CreateView, named: Sequence[Column]) -> str:
     """The expanded text with the view's own column names, as Hive writes it; where the query has
     columns without a name, those of the catalog name them by position.
     """
     columns = statement.query_columns
-    nameless = any(column.name == f"_c{at}" for at, column in enumerate(columns))
+    nameless = any(re.fullmatch(r"_c\d+", column.name) for column in columns)
     if not statement.columns or nameless:
         return statement.expanded
     pairs = ", ".join(
