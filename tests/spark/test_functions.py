@@ -12,6 +12,13 @@ ANSWERS = {
     "isfalse(1 > 2)": True,
     "isnotfalse(cast(null as boolean))": True,
     "mid('abcdef', 2, 3)": "bcd",
+    "greatest(1, 3, 2)": 3,
+    "greatest(1, null, 3)": None,
+    "least('b', 'a')": "a",
+    "cast(add_months('2014-02-28', 2) as string)": "2014-04-30",
+    "cast(add_months('2016-01-29 10:30:00', 1) as string)": "2016-02-29",
+    "cast(add_months(date'2014-01-14', -1) as string)": "2013-12-14",
+    "least(1, null)": None,
     "is_not_distinct_from(null, null)": True,
     "cast(floor_month(timestamp'2020-05-17 10:11:12') as string)": "2020-05-01 00:00:00",
     "mask_hash('a')": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
@@ -25,8 +32,43 @@ def test_answers_are_hives(acid):
     assert dict(zip(ANSWERS, found, strict=True)) == ANSWERS
 
 
+def test_a_time_is_cut_to_a_unit(rows):
+    assert rows("select cast(floor(timestamp'2020-05-17 10:11:12' to hour) as string)") == [
+        ("2020-05-17 10:00:00",)
+    ]
+
+
 def test_grouping_id_is_the_word_of_hive(acid, rows):
     acid.sql(f"create table t (a int, b int) {ACID}")
     acid.sql("insert into t values (1,1),(1,2)")
     found = rows("select a, b, grouping__id, count(*) from t group by a, b with rollup")
     assert found == [(1, 1, 0, 1), (1, 2, 0, 1), (1, None, 1, 2), (None, None, 3, 2)]
+
+
+def test_what_a_deviation_is_and_rows_are_ranked_without_an_order(acid, rows):
+    acid.sql(f"create table t (a int, b int) {ACID}")
+    acid.sql("insert into t values (1, 2), (1, 4), (2, 9)")
+    spread = "stddev(b), std(distinct b), variance(b), stddev_samp(b)"
+    assert rows(f"select {spread} from t where a = 1") == [(1.0, 1.0, 1.0, 2**0.5)]
+    found = "b, rank() over (partition by a), dense_rank() over (), ntile(1) over ()"
+    assert rows(f"select {found} from t") == [(2, 1, 1, 1), (4, 1, 1, 1), (9, 1, 1, 1)]
+    assert rows("select stddev(b) over (partition by a) from t") == [(0.0,), (1.0,), (1.0,)]
+    assert rows("select row_number() over (partition by a) n from t") == [(1,), (1,), (2,)]
+
+
+def test_qualify_keeps_rows_by_what_their_window_says(acid, rows):
+    acid.sql(f"create table t (a int, b string, c int) {ACID}")
+    acid.sql("insert into t values (1,'A',1),(1,'A',1),(2,'A',2),(3,'B',1),(4,'B',2)")
+    first = "row_number() over (partition by b order by c desc)"
+    assert rows(f"select a, b from t qualify {first} = 1 order by a limit 5") == [
+        (2, "A"),
+        (4, "B"),
+    ]
+    assert rows(f"select distinct b, {first} n from t qualify n = 1") == [("A", 1), ("B", 1)]
+    some = "select * from t where a < 4 qualify rank() over (order by c desc) = 1"
+    assert rows(f"select q.a from ({some}) q") == [(2,)]
+    counts = "select b, count(*) n from t group by b qualify rank() over (order by count(*)) = 1"
+    assert rows(counts) == [("B", 2)]
+    acid.sql(f"create view v as {some}")
+    assert acid.sql("select * from v").columns == ["a", "b", "c"]
+    assert rows("select * from v") == [(2, "A", 2)]

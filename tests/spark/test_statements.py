@@ -285,6 +285,23 @@ def test_multi_insert_is_one_transaction(acid, rows, layout):
     assert not any("0000002" in name for name in layout("a"))
 
 
+def test_each_branch_of_a_multi_insert_has_lateral_views_of_its_own(acid, rows):
+    acid.sql(f"create table a (id int, c int) {ACID}")
+    acid.sql(f"create table b (id int, n bigint) {ACID}")
+    acid.sql(f"create table d (id int, n int) {ACID}")
+    acid.sql("create table s (id int) stored as orc")
+    acid.sql("insert into s values (1), (2)")
+    acid.sql(
+        "from s insert into table a select id, c lateral view explode(array(id, id + 1)) e as c"
+        " where c < 3 insert into table b select id, sum(c)"
+        " lateral view explode(array(10, id)) e as c group by id"
+        " insert into table d select id, 0"
+    )
+    assert rows("select * from a") == [(1, 1), (1, 2), (2, 2)]
+    assert rows("select * from b") == [(1, 11), (2, 12)]
+    assert rows("select * from d") == [(1, 0), (2, 0)]
+
+
 def test_branches_into_the_same_dynamic_partitions_are_one_insert(acid, rows):
     acid.sql("create table s (a int, b bigint, c string) stored as orc")
     acid.sql(f"insert into s values (1, {2**60 + 1}, 'x'), (2, 2, 'y'), (3, 3, 'x'), (4, 4, null)")

@@ -6,7 +6,12 @@ import sqlite3
 
 import pytest
 
-from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
@@ -113,6 +118,11 @@ def test_create_table_as_select_needs_types_and_no_columns(acid, rows):
     acid.sql(f"create table t clustered by (a) into 2 buckets {ACID} as select 1 as a, 2")
     acid.sql("create table p partitioned by (b) stored as orc as select 1 as a, 2 as b")
     assert rows("select a, _c1 from t") == [(1, 2)]
+    acid.sql(f"create table n {ACID} as select 'x', 3 as `a B`, *, cast(a as string) from t")
+    assert acid.sql("select * from n").columns == ["_c0", "a b", "a", "_c1", "_c3"]
+    assert rows("select * from n where `a b` = 3") == [("x", 3, 1, 2, "1")]
+    acid.sql("create view w (k, v) as select `a b`, 'x' from n")
+    assert rows("select v, k from w") == [("x", 3)]
     assert rows("show partitions p") == [("b=2",)]
 
 
@@ -121,3 +131,16 @@ def test_a_count_of_a_view_is_of_its_rows(acid, rows):
     acid.sql("create view few as select * from t where id > 1")
     assert rows("select count(*) from few") == [(2,)]
     assert rows("select max(id), count(*) from few where p = 2") == [(3, 2)]
+
+
+@pytest.mark.usefixtures("people")
+def test_a_view_partitioned_on_its_last_columns_is_one_like_another(acid, rows):
+    acid.sql("create view w (k, q) comment 'c' partitioned on (q) as select v, p from t")
+    assert rows("select * from w where q = 2") == [("b", 2), ("c", 2)]
+    for columns, code in {"v, p": 10092, "v": 10093, "nosuch": 10093}.items():
+        with pytest.raises(InvalidInputError) as caught:
+            acid.sql(f"create view x partitioned on ({columns}) as select v, p from t")
+        assert caught.value.code == code
+    for clause in ("add partition (q='1')", "drop if exists partition (q='1')"):
+        with pytest.raises(UnsupportedError, match="partitions of a view are not supported"):
+            acid.sql(f"alter view w {clause}")

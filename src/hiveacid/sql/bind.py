@@ -18,6 +18,7 @@ from hiveacid.sql.expressions import (
     Relation,
     Scope,
 )
+from hiveacid.sql.items import titles
 from hiveacid.sql.needs import (
     aggregates_of,
     columns_of_statement,
@@ -87,13 +88,14 @@ def bind(
     if isinstance(body, CreateTable) and body.temporary:
         body = dataclasses.replace(body, name=names.hide(splicer.qualify(body.name)))
     if isinstance(body, CreateTable) and isinstance(body.query, Fragment):
-        return _ddl(dataclasses.replace(body, query=_query(body.query, splicer)), names, splicer)
+        query = _entitled(body.query, splicer)
+        return _ddl(dataclasses.replace(body, query=query), names, splicer)
     if isinstance(body, CreateView) and isinstance(body.query, Fragment):
         # as written, and with full names; it must not need itself
         within = Splicer(names, prefix=prefix, expanding=(splicer.qualify(body.name),))
         view = dataclasses.replace(
             body,
-            query=_query(body.query, within),
+            query=_entitled(body.query, within),
             original=body.query.text,
             expanded=within.qualified(body.query),
         )
@@ -123,6 +125,10 @@ def _query(fragment: Fragment, splicer: Splicer) -> Query:
     table = splicer.resolve((ref.name.database, ref.name.table)) if is_plain else None
     lookup = None if table is None else lookup_of(fragment.text, table)
     return Query(text, dict(splicer.tables), aggregates_of(fragment.text), lookup)
+
+
+def _entitled(fragment: Fragment, splicer: Splicer) -> Query:
+    return dataclasses.replace(_query(fragment, splicer), titles=titles(fragment.scope.named_by))
 
 
 def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:

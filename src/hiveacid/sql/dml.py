@@ -90,7 +90,7 @@ def _multi_insert(
         branch_root = Scope(children=scope.children[:-1])
         body = Scope(
             parent=branch_root,
-            relations=shared.relations,
+            relations=[*shared.relations],
             children=[*shared.children],
             dotted=[*shared.dotted],
             virtual=[*shared.virtual],

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,14 +25,20 @@ from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, position
 from hiveacid.statements.values import VirtualColumn
 
+MOVED: Final = "\0"
+"""In the text of an edit: what is moved there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace the source text from ``start`` up to ``end`` by ``text``."""
+    """Replace the source text from ``start`` up to ``end`` by ``text``; ``moved`` are the offsets
+    of a text, which is edited itself and goes to where ``MOVED`` is.
+    """
 
     start: int
     end: int
     text: str
+    moved: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,12 @@ class Relation:
 @dataclass(frozen=True, slots=True)
 class Item:
     """A select item: the name of its column ('' for none), and the dotted name that it is, empty
-    where it is an expression.
+    where it is an expression; ``is_several`` where it may make any number of columns.
     """
 
     name: str
     column: tuple[str, ...] = ()
+    is_several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +139,14 @@ class Scope:
     where: tuple[int, int] | None = None
     """Offsets of the WHERE condition."""
     items: list[Item] = field(default_factory=list)
-    """The select items that are no stars."""
+    """The select items."""
     filters_early: bool = True
     """Whether a condition on the result can be taken on the rows that go in: nothing is grouped,
     limited, sampled or seen through a window."""
     body: Scope | None = None
     """The one SELECT of the query that was read into this scope; None for several."""
+    named_by: Scope | None = None
+    """The SELECT, of perhaps several, whose items name the query's columns."""
     children: list[Scope] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
 
@@ -181,22 +190,35 @@ class ParsedRows:
 
 _UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
-FUNCTIONS: Final[Mapping[str, tuple[str, str]]] = {
+_LATER: Final = "if(to_date(d) = last_day(d), last_day(add_months(d, n)), add_months(d, n))"
+FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ADD_MONTHS": ("zip_with(array(", f"), (d, n) -> {_LATER})[0]", "), array("),
     "AES_DECRYPT": ("aes_decrypt(", ", 'ECB', 'PKCS')"),  # Spark's default is GCM
     "AES_ENCRYPT": ("aes_encrypt(", ", 'ECB', 'PKCS')"),
     "APPROX_DISTINCT": ("approx_count_distinct(", ")"),
+    "GREATEST": ("element_at(array_sort(array(", ")), -1)"),  # NULL where one is; Spark skips it
     "IS_NOT_DISTINCT_FROM": ("equal_null(", ")"),
     "ISFALSE": ("coalesce(not (", "), false)"),
     "ISNOTFALSE": ("coalesce(", ", true)"),
     "ISNOTTRUE": ("(not coalesce(", ", false))"),
     "ISTRUE": ("coalesce(", ", false)"),
+    "LEAST": ("sort_array(array(", "))[0]"),
     "LOGGED_IN_USER": ("current_user(", ")"),
     "MASK_HASH": ("sha2(", ", 256)"),
     "MID": ("substring(", ")"),
     "SIZE": ("coalesce(size(", "), -1)"),  # of NULL; Spark's answer depends on its ANSI mode
+    "STD": ("stddev_pop(", ")"),  # of a sample in Spark, and so the next two
+    "STDDEV": ("stddev_pop(", ")"),
     "TO_EPOCH_MILLI": ("unix_millis(", ")"),
+    "VARIANCE": ("var_pop(", ")"),
     **{f"FLOOR_{unit}": (f"date_trunc('{unit}', ", ")") for unit in _UNITS},
 }
+_RANKING: Final = frozenset(
+    {
+        "CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTILE", "PERCENT_RANK", "RANK", "ROW_NUMBER",
+    }
+)  # fmt: skip
+"""Functions that Spark wants a window with an order for."""
 WORDS: Final[Mapping[str, str]] = {"GROUPING__ID": "grouping_id()"}
 """Names that stand for a call."""
 
@@ -218,7 +240,9 @@ def at_clause(cursor: Cursor) -> bool:
 
 
 _CLAUSES: Final[Mapping[str, Callable[[Token], bool]]] = {
-    **dict.fromkeys(("WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"), lambda _: True),
+    **dict.fromkeys(
+        ("SELECT", "WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"), lambda _: True
+    ),
     **dict.fromkeys(
         ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"), lambda token: token.key == "BY"
     ),
@@ -327,17 +351,58 @@ class ExpressionParser(ABC):
     def _call(self, scope: Scope) -> None:
         """A call of a function that Spark spells otherwise."""
         cursor = self.cursor
-        name = cursor.next()
-        opening, closing = FUNCTIONS[name.key]
-        scope.edits.append(Edit(name.start, cursor.token.end, opening))
+        name, start = cursor.next(), cursor.token
+        opening, closing, *between = FUNCTIONS[name.key]
+        first = cursor.at
         self.group(scope)
         end = cursor.tokens[cursor.at - 1]
+        if between:
+            commas = _commas(cursor.tokens[first : cursor.at])
+            if len(commas) != 1:
+                return
+            scope.edits.append(Edit(commas[0].start, commas[0].end, between[0]))
+        scope.edits.append(Edit(name.start, start.end, opening))
         scope.edits.append(Edit(end.start, end.end, closing))
+
+    def _floor(self, scope: Scope) -> None:
+        """FLOOR(number), or FLOOR(time TO unit)."""
+        cursor = self.cursor
+        name, group = cursor.next(), cursor.token
+        self.group(scope)
+        to, unit = cursor.tokens[cursor.at - 3], cursor.tokens[cursor.at - 2]
+        if to.key == "TO" and unit.key in _UNITS:
+            scope.edits.append(Edit(name.start, group.end, f"date_trunc('{unit.key}', "))
+            scope.edits.append(Edit(to.start, unit.end, ""))
+
+    def _ranking(self, scope: Scope) -> None:
+        """A call of a function that ranks rows; where its window has no order all are peers."""
+        cursor = self.cursor
+        cursor.next()
+        self.group(scope)
+        if cursor.accept_any("IGNORE", "RESPECT") is not None:
+            cursor.expect("NULLS")
+        if not cursor.looking_at("OVER", "("):
+            return
+        cursor.next()
+        start = cursor.at + 1
+        self.group(scope)
+        window = cursor.tokens[start : cursor.at - 1]
+        keys = {token.key for token in window}
+        by_name = bool(window) and "BY" not in keys
+        if not by_name and keys.isdisjoint({"ORDER", "SORT", "ROWS", "RANGE"}):
+            end = cursor.tokens[cursor.at - 1].start
+            scope.edits.append(Edit(end, end, " ORDER BY 1"))
 
     def _name(self, scope: Scope) -> None:
         cursor = self.cursor
         if cursor.key in FUNCTIONS and cursor.peek(1).key == "(":
             self._call(scope)
+            return
+        if cursor.key in _RANKING and cursor.peek(1).key == "(":
+            self._ranking(scope)
+            return
+        if cursor.key == "FLOOR" and cursor.peek(1).key == "(":
+            self._floor(scope)
             return
         first = cursor.next()
         if first.key == "TIMESTAMPLOCALTZ" and cursor.token.kind is TokenKind.STRING:
@@ -405,6 +470,16 @@ class ExpressionParser(ABC):
 
 def _never(_: Cursor) -> bool:
     return False
+
+
+def _commas(group: Sequence[Token]) -> list[Token]:
+    """The commas of a group, without those of groups in it."""
+    depth, found = 0, []
+    for token in group:
+        depth += (token.key in ("(", "[")) - (token.key in (")", "]"))
+        if token.key == "," and depth == 1:
+            found.append(token)
+    return found
 
 
 def _at_sort_item_end(cursor: Cursor) -> bool:

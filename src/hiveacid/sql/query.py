@@ -6,7 +6,6 @@ Places where Hive and Spark read the same text differently: ``LIMIT a, b``, ``ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +14,7 @@ from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
-    BucketSample,
+    MOVED,
     Edit,
     ExpressionParser,
     Fragment,
@@ -26,12 +25,14 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
+from hiveacid.sql.items import further_names, item_of
 from hiveacid.sql.moments import moment
+from hiveacid.sql.relations import bucket_sample, read_option
 from hiveacid.statements.history import RestoreTable
-from hiveacid.statements.values import READ_OPTIONS
 
 _TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
 _LITERALS = (TokenKind.NUMBER, TokenKind.STRING)
+_QUALIFIES: Final = "__hiveacid_qualifies"
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
 
@@ -85,11 +86,14 @@ class QueryParser(ExpressionParser):
 
         def named_query(_: Cursor) -> None:
             name = cursor.name("with clause")
-            if cursor.key == "(":
-                cursor.skip_parentheses()
+            columns = cursor.names() if cursor.key == "(" else ()
+            end = cursor.tokens[cursor.at - 1].start
             cursor.expect("AS", "(")
-            self.query(parent.child())
+            query = parent.child()
+            self.query(query)
             cursor.expect(")")
+            if columns:
+                parent.edits.append(Edit(end, end, further_names(columns, query)))
             self._ctes |= {name.lower()}
 
         cursor.listed(named_query)
@@ -99,6 +103,7 @@ class QueryParser(ExpressionParser):
         start, others = cursor.token.start, False
         last = self._term(parent)
         parent.body = last.body or (last if last.items or last.stars else None)
+        parent.named_by = last.named_by or parent.body
         while cursor.key in _SET_OPERATORS:
             at = cursor.token.start
             if others and cursor.key == "INTERSECT":  # to Hive all are equal, to Spark it is first
@@ -138,15 +143,22 @@ class QueryParser(ExpressionParser):
         self.group(scope)
 
     def select_body(self, scope: Scope) -> None:
-        """SELECT items [FROM ...] [WHERE ...] [GROUP BY ...] [HAVING ...] [WINDOW ...]"""
+        """SELECT items [FROM ...] [WHERE ...] [GROUP BY ...] [HAVING ...] [WINDOW ...]
+        [QUALIFY ...]
+        """
         cursor = self.cursor
+        first, from_first = cursor.token, bool(scope.relations)
         cursor.expect("SELECT")
+        chosen = cursor.token
         cursor.accept_any("ALL", "DISTINCT")
         if cursor.looking_at("TRANSFORM", "("):
             raise UnsupportedError("SELECT TRANSFORM is not supported")
         cursor.listed(lambda _: self._select_item(scope))
+        items_end = cursor.tokens[cursor.at - 1].end
         if cursor.key == "FROM":
             self.from_clause(scope)
+        while cursor.looking_at("LATERAL", "VIEW"):  # of a FROM that stands before SELECT
+            self._lateral_view(scope)
         if cursor.accept("WHERE"):
             start = cursor.token.start
             self.expression(scope, at_clause)
@@ -160,16 +172,35 @@ class QueryParser(ExpressionParser):
         if cursor.key == "WINDOW" and at_clause(cursor):
             cursor.next()
             self._expressions(scope)
-        if cursor.key == "QUALIFY":
-            raise UnsupportedError("QUALIFY is not supported")
+        if cursor.key == "QUALIFY" and at_clause(cursor):
+            if from_first:
+                raise UnsupportedError("QUALIFY is not supported where FROM stands first")
+            self._qualify(scope, first, chosen, items_end)
         if self._tails(scope):
             scope.filters_early = False
+
+    def _qualify(self, scope: Scope, first: Token, chosen: Token, items_end: int) -> None:
+        """The condition becomes one more column, of which a query around this one sees to it."""
+        cursor = self.cursor
+        word, start = cursor.next(), cursor.token.start
+        self.expression(scope, at_clause)
+        moved = (start, cursor.tokens[cursor.at - 1].end)
+        scope.filters_early = False
+        distinct = ""
+        if chosen.key == "DISTINCT":
+            distinct = "DISTINCT "
+            scope.edits.append(Edit(chosen.start, chosen.end, ""))
+        around = f"SELECT {distinct}* EXCEPT ({_QUALIFIES}) FROM ("
+        scope.edits.append(Edit(first.start, first.start, around))
+        scope.edits.append(Edit(items_end, items_end, f", {MOVED} AS {_QUALIFIES}", moved))
+        scope.edits.append(Edit(word.start, word.end, f") WHERE {_QUALIFIES}"))
 
     def _select_item(self, scope: Scope) -> None:
         cursor = self.cursor
         star = self._star()
         if star is not None:
             scope.stars.append(star)
+            scope.items.append(Item("", is_several=True))
             scope.filters_early &= not star.leaves_out  # a name outside may be another's column
             if not (cursor.key in (",", ")") or cursor.at_end() or at_clause(cursor)):
                 raise cursor.unrecognized("select clause")
@@ -177,7 +208,7 @@ class QueryParser(ExpressionParser):
         start = cursor.at
         self.expression(scope, lambda c: c.key == "," or at_clause(c))
         tokens = cursor.tokens[start : cursor.at]
-        scope.items.append(_item(tokens))
+        scope.items.append(item_of(tokens))
         if any(token.key == "OVER" for token in tokens):
             scope.filters_early = False
 
@@ -322,7 +353,7 @@ class QueryParser(ExpressionParser):
         end = cursor.tokens[cursor.at - 1].end
         options: frozenset[str] = frozenset()
         if cursor.key == "(" and cursor.peek(2).key == "=":
-            options = frozenset(filter(None, cursor.in_parentheses(_read_option)))
+            options = frozenset(filter(None, cursor.in_parentheses(read_option)))
         called = parts[-1]
         changes: ChangeRange | None
         if cursor.key == "(" and called.lower() != TABLE_CHANGES:  # a table function
@@ -343,7 +374,7 @@ class QueryParser(ExpressionParser):
             )
             return
         as_of = self._travel()
-        sample = _bucket_sample(cursor)
+        sample = bucket_sample(cursor)
         travel_end = cursor.tokens[cursor.at - 1].end
         if cursor.accept("TABLESAMPLE"):
             scope.filters_early = False
@@ -417,59 +448,6 @@ class QueryParser(ExpressionParser):
                 cursor.next()
                 cursor.name("lateral view")
         scope.relations.append(Relation((), label))
-
-
-def _item(tokens: Sequence[Token]) -> Item:
-    """A select item from its tokens: ``a.b AS c`` names a column, everything else is an
-    expression.
-    """
-    parts = []
-    rest = list(tokens)
-    while rest and rest[0].is_name:
-        parts.append(name_of(rest.pop(0)).lower())
-        if not rest or rest[0].key != ".":
-            break
-        rest.pop(0)
-    if rest and rest[0].key == "AS":
-        rest.pop(0)
-    if parts and not rest:
-        return Item(parts[-1], tuple(parts))
-    last = tokens[-1]
-    alias = name_of(last).lower() if last.is_name else ""
-    return Item(alias, tuple(parts) if len(rest) == 1 and alias else ())
-
-
-def _read_option(cursor: Cursor) -> str | None:
-    """'name'='true' or 'false' after a table's name: the name, where it is true."""
-    name = cursor.string().lower()
-    if name not in READ_OPTIONS:
-        raise UnsupportedError(
-            f"option {name!r} of a table in a query is not supported",
-            note=f"There are {' and '.join(map(repr, READ_OPTIONS))}.",
-        )
-    cursor.expect("=")
-    return name if cursor.string().lower() == "true" else None
-
-
-def _bucket_sample(cursor: Cursor) -> BucketSample | None:
-    """TABLESAMPLE (BUCKET x OUT OF y [ON columns]), if it is there."""
-    if not cursor.accept("TABLESAMPLE", "(", "BUCKET"):
-        return None
-    number = cursor.integer("table sample")
-    cursor.expect("OUT", "OF")
-    count = cursor.integer("table sample")
-    if not 1 <= number <= count:
-        raise cursor.error("the bucket of a sample is one of those that it is out of")
-    columns: tuple[str, ...] = ()
-    if cursor.accept("ON"):
-        if cursor.key == "RAND":
-            raise UnsupportedError(
-                "TABLESAMPLE (BUCKET ... ON rand()) is not supported",
-                note="TABLESAMPLE (10 PERCENT), or (100 ROWS), takes rows at random.",
-            )
-        columns = cursor.listed(lambda one: one.small_name("table sample"))
-    cursor.expect(")")
-    return BucketSample(number, count, columns)
 
 
 def _at_join(cursor: Cursor) -> bool:

@@ -17,6 +17,7 @@ from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.spark.text import quoted, single_quoted
 from hiveacid.sql.expressions import (
+    MOVED,
     BucketSample,
     Edit,
     Fragment,
@@ -409,14 +410,25 @@ def _dotted_edits(scope: Scope, resolved: dict[int, Table | None]) -> list[Edit]
 
 
 def _spliced(fragment: Fragment, edits: list[Edit]) -> str:
-    ordered = sorted(edits, key=lambda edit: (edit.start, edit.end))
-    return " ".join(_piece(fragment.source, piece, ordered) for piece in fragment.pieces)
+    for edit in [one for one in edits if one.moved is not None]:
+        edits = _moved(fragment.source, edit, edits)
+    return " ".join(_piece(fragment.source, piece, edits) for piece in fragment.pieces)
+
+
+def _moved(source: str, move: Edit, edits: list[Edit]) -> list[Edit]:
+    """The edits with one that puts a text in its new place, and one that takes it away."""
+    assert move.moved is not None
+    start, end = move.moved
+    inside = [one for one in edits if start <= one.start and one.end <= end]
+    text = move.text.replace(MOVED, _piece(source, move.moved, inside))
+    others = [one for one in edits if one not in inside and one != move]
+    return [*others, Edit(move.start, move.end, text), Edit(start, end, "")]
 
 
 def _piece(source: str, piece: tuple[int, int], edits: list[Edit]) -> str:
     at, end = piece
     out = []
-    for edit in edits:
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         if edit.start < at or edit.end > end:
             continue
         out.append(source[at : edit.start])

@@ -49,7 +49,7 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
         return
     query = Bound(statement.query, bound.look, lambda look: bound.bind(look).query)
     rows = select.open_query(context, query)
-    create(context, statement, rows=renamed(rows, columns_of(rows.schema)))
+    create(context, statement, rows=renamed(rows, columns_of(rows.schema, statement.query)))
 
 
 def create(
@@ -176,7 +176,7 @@ def create_view(context: ExecutionContext, bound: Bound) -> None:
         statement: CreateView = bound.value if look is bound.look else bound.bind(look)
         assert statement.query is not None
         schema = select.query_schema(context, statement.query, look)
-        return replace(statement, query_columns=columns_of(schema))
+        return replace(statement, query_columns=columns_of(schema, statement.query))
 
     define(context, Bound.to(bound.look, with_columns), views.create_view)
 

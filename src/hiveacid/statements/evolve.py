@@ -238,19 +238,23 @@ def _new_fields(given: HiveType, known: HiveType) -> list[str]:
     ]
 
 
-_PLAIN_NAME = re.compile(r"(?!\d+\Z)\w+")
+_EXPRESSION = re.compile(r"[\d.]+|.*[()].*", re.DOTALL)
+"""What Spark calls a column that has no name."""
 
 
-def columns_of(schema: SparkStruct) -> tuple[Column, ...]:
+def columns_of(schema: SparkStruct, query: Query) -> tuple[Column, ...]:
     """The columns of a query as a table gets them; Hive calls those without a name _c0, _c1, ..."""
     from hiveacid.spark.types import hive_type
 
-    return tuple(
-        Column(
-            field.name.lower() if _PLAIN_NAME.fullmatch(field.name) else f"_c{number}",
-            hive_type(field.dataType),
-        )
+    first, last = query.titles
+    names = [
+        f"_c{number}" if _EXPRESSION.fullmatch(field.name) else field.name.lower()
         for number, field in enumerate(schema.fields)
+    ]
+    names = [*first, *names[len(first) : len(names) - len(last)], *last]
+    return tuple(
+        Column(name, hive_type(field.dataType))
+        for name, field in zip(names, schema.fields, strict=True)
     )
 
 

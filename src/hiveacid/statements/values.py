@@ -95,13 +95,15 @@ class Query:
     """A SELECT: Spark SQL ``text`` in which ``tables``' placeholders stand for tables of ours.
 
     ``aggregates`` are all that it asks for, of all of its one table; empty where it asks for
-    something else. ``lookup`` likewise, of some of its rows.
+    something else. ``lookup`` likewise, of some of its rows. ``titles`` are Hive's names of the
+    first and of the last columns, where the query makes a table or view.
     """
 
     text: str
     tables: Mapping[str, TableRef] = field(default_factory=dict)
     aggregates: tuple[Aggregate, ...] = field(default=(), compare=False)
     lookup: Lookup | None = field(default=None, compare=False)
+    titles: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,32 @@ TEXTS = {
     "coalesce(coalesce(not (id > 1), false), false), t.size from P0 as `t`",
     "select floor_day(mid((select v from t), 1))": "select date_trunc('DAY', substring((select v "
     "from P0 as `t`), 1))",
+    "select floor(1.5), floor(mid(v, 1) to month), t.floor from t": (
+        "select floor(1.5), date_trunc('MONTH', substring(v, 1) ), t.floor from P0 as `t`"
+    ),
     "select logged_in_user(), size": "select current_user(), size",
+    "select stddev(distinct id), Variance(v) over (partition by p), std(id) from t": (
+        "select stddev_pop(distinct id), var_pop(v) over (partition by p), stddev_pop(id) from "
+        "P0 as `t`"
+    ),
+    "select greatest(1, least(id, v)) from t": (
+        "select element_at(array_sort(array(1, sort_array(array(id, v))[0])), -1) from P0 as `t`"
+    ),
+    "select add_months(id, f(v, 1)), add_months(id, 1, 'yyyy') from t": (
+        "select zip_with(array(id), array( f(v, 1)), (d, n) -> if(to_date(d) = last_day(d), "
+        "last_day(add_months(d, n)), add_months(d, n)))[0], add_months(id, 1, 'yyyy') from P0 "
+        "as `t`"
+    ),
+    # a window without order for what ranks rows
+    "select rank() over (partition by v), row_number() over (), lag(id, 1) ignore nulls over () "
+    "from t": (
+        "select rank() over (partition by v ORDER BY 1), row_number() over ( ORDER BY 1), "
+        "lag(id, 1) ignore nulls over ( ORDER BY 1) from P0 as `t`"
+    ),
+    "select sum(id) over (), rank() over w, rank() over (w), ntile(2) over (sort by id) from t": (
+        "select sum(id) over (), rank() over w, rank() over (w), "
+        "ntile(2) over (sort by id NULLS LAST) from P0 as `t`"
+    ),
     # views become their queries, with the columns that the catalog has
     "select w.x from w": "select w.x from"
     " (SELECT * FROM (select id from P0 as `t`) AS `w`(`x`)) as `w`",
@@ -61,6 +86,26 @@ TEXTS = {
     "select 1 intersect select 2 union all select 3": (
         "select 1 intersect select 2 union all select 3"
     ),
+    # what a QUALIFY wants is a column of a query within
+    "select distinct id from t where v > 1 qualify rank() over (order by mid(v, 1)) = 1 or id in "
+    "(select id from d2.s) order by id limit 1": (
+        "SELECT DISTINCT * EXCEPT (__hiveacid_qualifies) FROM (select  id, rank() over (order by "
+        "substring(v, 1) NULLS LAST) = 1 or id in (select id from P1 as `s`) AS "
+        "__hiveacid_qualifies from P0 as `t` where v > 1 ) WHERE __hiveacid_qualifies  order by "
+        "id NULLS LAST limit 1"
+    ),
+    "select 1 from (select * from t qualify v = 1) q": (
+        "select 1 from (SELECT * EXCEPT (__hiveacid_qualifies) FROM (select *, v = 1 AS "
+        "__hiveacid_qualifies from P0 as `t` ) WHERE __hiveacid_qualifies ) q"
+    ),
+    "from t select id, c lateral view explode(a) x as c where v=1": (
+        "from P0 as `t` select id, c lateral view explode(a) x as c where v=1"
+    ),
+    "from t a join (from t select id where v > 1) b on a.id = b.id and a.v select b.id where b.id"
+    " > 1": (
+        "from P0 a join (from P1 as `t` select id where v > 1) b on a.id = b.id and a.v select "
+        "b.id where b.id > 1"
+    ),
     "from t select id where v=1": "from P0 as `t` select id where v=1",
     "(select id from t) union all (select 1)": "(select id from P0 as `t`) union all (select 1)",
     "select 1 from ((select id from t) union (select 2)) q": (
@@ -75,6 +120,17 @@ TEXTS = {
     ),
     "with q as (select 1 a), r as (select * from q) select * from r, t": (
         "with q as (select 1 a), r as (select * from q) select * from r, P0 as `t`"
+    ),
+    # a WITH query may have more columns than its list has names
+    "with q(a) as (select id x, v, 1, v a from t) select * from q": (
+        "with q(a, `v`, `_col2`, `_col3`) as (select id x, v, 1, v a from P0 as `t`) "
+        "select * from q"
+    ),
+    "with q(a, b) as (select id, v from t), r(a) as (select * from q) select * from r": (
+        "with q(a, b) as (select id, v from P0 as `t`), r(a) as (select * from q) select * from r"
+    ),
+    "with q(a) as (select 1, 2 b union all (select 3, 4)) select * from q": (
+        "with q(a, `b`) as (select 1, 2 b union all (select 3, 4)) select * from q"
     ),
     "select * from (with t as (select 1) select * from t) q, t": (
         "select * from (with t as (select 1) select * from t) q, P0 as `t`"

@@ -1,0 +1,88 @@
+"""Select items: what Hive calls the columns that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from hiveacid.spark.text import quoted
+from hiveacid.sql.cursor import NOT_AN_ALIAS, Token, TokenKind, name_of
+from hiveacid.sql.expressions import Item, Scope
+
+_BEFORE_OPERAND: Final = NOT_AN_ALIAS - {"END", "NULL"} | {
+    "DIV", "ESCAPE", "ILIKE", "INTERVAL", "REGEXP", "RLIKE", "TO",
+}  # fmt: skip
+"""Words behind which a name is no alias."""
+_VALUES: Final = frozenset(
+    {"CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_USER", "FALSE", "NULL", "TRUE"}
+)
+"""Words that are a value and no column."""
+_GENERATORS: Final = frozenset(
+    {
+        "EXPLODE", "EXPLODE_OUTER", "INLINE", "INLINE_OUTER", "JSON_TUPLE", "POSEXPLODE",
+        "POSEXPLODE_OUTER", "STACK",
+    }
+)  # fmt: skip
+
+
+def item_of(tokens: Sequence[Token]) -> Item:
+    """A select item from its tokens: ``a.b AS c`` names a column, everything else is an
+    expression.
+    """
+    last, before = tokens[-1], tokens[-2] if len(tokens) > 1 else None
+    expression, name = tokens, ""
+    if before is not None and last.is_name and _is_alias(last, before, tokens):
+        expression, name = tokens[: -2 if before.key == "AS" else -1], name_of(last).lower()
+    parts = tuple(name_of(token).lower() for token in expression[::2])
+    is_path = all(one.is_name for one in expression[::2]) and all(
+        one.key == "." for one in expression[1::2]
+    )
+    if not is_path or len(expression) % 2 == 0 or expression[0].key in _VALUES:
+        field = last if before is not None and before.key == "." and last.is_name else None
+        return Item(name or (name_of(field).lower() if field else ""), (), _is_several(tokens))
+    return Item(name or parts[-1], parts)
+
+
+def _is_alias(last: Token, before: Token, tokens: Sequence[Token]) -> bool:
+    if before.key == "AS":
+        return True
+    if last.kind is TokenKind.WORD and last.key in NOT_AN_ALIAS:
+        return False
+    if len(tokens) > 2 and tokens[-3].key == "INTERVAL":  # its unit
+        return False
+    if before.kind is TokenKind.WORD:
+        return before.key not in _BEFORE_OPERAND
+    return before.kind is not TokenKind.SYMBOL or before.key in (")", "]")
+
+
+def _is_several(tokens: Sequence[Token]) -> bool:
+    """Whether an item may make any number of columns."""
+    return tokens[0].key in _GENERATORS and len(tokens) > 1 and tokens[1].key == "("
+
+
+def titles(scope: Scope | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What Hive calls the columns of a SELECT: those up to the first star and those behind the last
+    one; between them are columns of tables. An expression without alias is called by its place.
+    """
+    if scope is None:
+        return (), ()
+    places = list(scope.items)
+    names = [item.name or f"_c{place}" for place, item in enumerate(places)]
+    several = [place for place, item in enumerate(places) if item.is_several]
+    if not several:
+        return tuple(names), ()
+    return tuple(names[: several[0]]), tuple(names[several[-1] + 1 :])
+
+
+def further_names(columns: Sequence[str], query: Scope) -> str:
+    """What a WITH query's list of columns lacks: Hive lets those at the end keep their names, but
+    for a name that is taken.
+    """
+    names = list(columns)
+    items = query.named_by.items if query.named_by is not None else []
+    if any(item.is_several for item in items):
+        return ""
+    for item in items[len(columns) :]:
+        is_free = item.name and item.name not in names
+        names.append(item.name if is_free else f"_col{len(names)}")
+    return "".join(f", {quoted(name)}" for name in names[len(columns) :])
