@@ -10,6 +10,7 @@ import gc
 import itertools
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -287,6 +288,12 @@ def _refused(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
+_ARCHIVE_OF_SPARK: Final = re.compile(
+    r"[/\\](pyspark|py4j-[\w.]+-src|hiveacid-[\w.]+-[0-9a-f]{12})\.zip(?![^/\\])"
+)
+"""Paths in archives: Spark's, and this package where it was sent to the workers
+(``spark/workers.py``).
+"""
 _SETTLED: Final = {"modules": 0}
 """How many modules this worker had when it last settled."""
 
@@ -296,9 +303,16 @@ def settle() -> None:
     not looked at again.
 
     PySpark lets a worker collect its garbage after every task, whatever the task was. With the
-    modules that ours import that takes ten times what a small task does.
+    modules that ours import that takes ten times what a small task does. Before every task PySpark
+    3.5 to 4.1 let it forget what its import path holds, and Python 3.10 to 3.12 read the contents
+    of each archive that they have an importer of again, for as long: Spark's own archives, which do
+    not change, are given to importers anew where something is imported.
     """
-    if _SETTLED["modules"] != len(sys.modules) and _is_worker():
+    if not _is_worker():
+        return
+    for path in [path for path in sys.path_importer_cache if _ARCHIVE_OF_SPARK.search(path)]:
+        del sys.path_importer_cache[path]
+    if _SETTLED["modules"] != len(sys.modules):
         gc.collect()
         gc.freeze()
         _SETTLED["modules"] = len(sys.modules)
