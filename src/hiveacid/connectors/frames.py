@@ -159,6 +159,8 @@ class _Reader(Told):
         if format is not None:
             self.format(format)
         if not self.is_ours or "metastore" in self._given or "metastore" in options:
+            if self.is_ours:
+                make_found(self._acid)
             return super().load(path, schema=schema, **options)  # type: ignore[misc,no-any-return]
         self.options(**options)
         name, where = self._given.pop("table", None), path or self._given.pop("path", None)
@@ -273,18 +275,24 @@ def query_of(acid: Session, checkpoint: str | None) -> str | None:
         return None
 
 
-def _make_found(acid: Session, instead: str) -> None:
-    """Lets Spark find the data source, whose streams are there from Spark 4 on. A local Spark looks
-    for it by the first ``python3`` in PATH, which in an environment that is not activated is one
-    without hiveacid; a source that is handed in runs this interpreter (``prepare``).
-
+def _check_has_streams(acid: Session, instead: str) -> None:
+    """
     Raises:
-        UnsupportedError: it is an older one.
+        UnsupportedError: this Spark has no streams of Python data sources, which came with 4.
     """
     if int(acid.spark.version.partition(".")[0]) < 4:
         raise UnsupportedError(
             f"Spark {acid.spark.version} has no streams of Python data sources", note=instead
         )
+
+
+def make_found(acid: Session) -> None:
+    """Lets Spark, from 4 on, find the data source. A local Spark looks for it by the first
+    ``python3`` in PATH, which in an environment that is not activated is one without hiveacid; a
+    source that is handed in runs this interpreter (``prepare``).
+    """
+    if int(acid.spark.version.partition(".")[0]) < 4:
+        return
     if not is_local(acid.spark) or chosen_python(acid.spark) is not None:
         return
     from pyspark.errors import PySparkException
@@ -336,6 +344,8 @@ class _StreamReader(_Stream):
             self.format(format)
         self.options(**options)
         if not self.is_ours or "metastore" in self._given:
+            if self.is_ours:
+                make_found(self._acid)
             return super().load(path, schema=schema)  # type: ignore[misc,no-any-return]
         ours, where = self._named(path)
         if ours is None:
@@ -344,7 +354,8 @@ class _StreamReader(_Stream):
         return self._stream(ours)
 
     def _stream(self, ours: AcidTable) -> DataFrame:
-        _make_found(self._acid, "acid.table(name).df() reads what is there now")
+        _check_has_streams(self._acid, "acid.table(name).df() reads what is there now")
+        make_found(self._acid)
         self._name(ours, SOURCE)
         return super().load()  # type: ignore[misc,no-any-return]
 
@@ -366,6 +377,7 @@ class _StreamWriter(_Stream):
             return self._original(path, rest)
         self._take(rest)
         if "metastore" in self._given:
+            make_found(self._acid)
             return super().start(path)  # type: ignore[misc]
         ours, where = self._named(path)
         if ours is None:
@@ -439,7 +451,9 @@ class _StreamWriter(_Stream):
         return self._acid.table(written_text(made.name))
 
     def _stream(self, ours: AcidTable) -> Any:
-        _make_found(self._acid, "df.writeStream.foreachBatch(hiveacid.foreach_batch(acid, name))")
+        instead = "df.writeStream.foreachBatch(hiveacid.foreach_batch(acid, name))"
+        _check_has_streams(self._acid, instead)
+        make_found(self._acid)
         self._name(ours, SINK)
         return super().start()  # type: ignore[misc]
 

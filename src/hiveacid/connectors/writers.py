@@ -8,7 +8,7 @@ from functools import partial, partialmethod
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
-from hiveacid.connectors.frames import Told, dressed, table_named
+from hiveacid.connectors.frames import Told, dressed, make_found, table_named
 from hiveacid.connectors.names import (
     location_of,
     name_for,
@@ -146,6 +146,8 @@ class _Writer(Told):
     ) -> None:
         self._tell(format, mode, partitionBy)
         if not self.is_ours or "metastore" in self._given or "metastore" in options:
+            if self.is_ours:
+                make_found(self._acid)
             super().save(path, **options)  # type: ignore[misc]
             return
         self.options(**options)
