@@ -18,6 +18,7 @@ from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.model.tables import Column
 from hiveacid.spark.text import single_quoted
 from hiveacid.storage.arrow_types import arrow_type, hive_type
+from hiveacid.storage.failures import is_passing
 from hiveacid.storage.locations import root_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def reads_files(spark: SparkSession, location: str) -> bool:
         except Exception as error:  # PySpark's, or py4j's: whatever it is, Spark does not reach it
             text = "Spark reads no files of %s, so hiveacid does: %s"
             _LOG.info(text, root, str(error).partition("\n")[0], extra={"root": root})
+            if is_passing(error):  # nobody knows until it answers
+                return False
             known[root] = False
     return known[root]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from hiveacid.errors import (
     AcidError,
@@ -24,6 +24,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
+from hiveacid.storage.failures import is_passing
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import missing_or_expired
 
@@ -64,6 +65,13 @@ _UNREACHED: Final = re.compile(
     r"java\.net\.\w+Exception[^\n]*|\S+\.(?:Standby|SafeMode|BlockMissing)Exception[^\n]*"
 )
 """The place of a file did not answer, or not yet: nothing is known of the file."""
+_NAME_NODE: Final = re.compile(
+    r"Call From \S+ to \S+ failed on [^\n]*"
+    r"|org\.apache\.hadoop\.[\w.]+\.(?:Standby|SafeMode|Retriable)Exception[^\n]*"
+)
+"""The same, of a name node that Spark's driver asks what there is."""
+_NO_ANSWER: Final = "no-answer"
+_Answer = TypeVar("_Answer")
 _DIED: Final = re.compile(
     "ExecutorLostFailure|Python worker exited unexpectedly|maximum allowable number of times"
 )
@@ -102,6 +110,46 @@ def statement_error(error: Exception, *, at: Reach | None = None) -> Exception:
         code = None if ours["code"] is None else int(ours["code"])
         return _TYPED[ours["name"]](ours["message"], code=code)
     return _python_error(text) or _file_error(text, at) or _death(text) or error
+
+
+def done_by_spark(
+    job: Callable[[], _Answer], *, at: Reach | None, place: str | None = None
+) -> _Answer:
+    """What a job answers; ``at`` as in ``statement_error``. It runs again where a file's server
+    did not answer Spark's own reader, for as long as that server is asked again by ourselves:
+    Spark repeats a task at once, if at all. ``place`` is a location on the server that is asked
+    where Spark does not say of which file.
+
+    Raises:
+        AcidError: what the failure of the job stands for; the failure itself where that is nothing
+        of ours.
+    """
+
+    def done() -> _Answer:
+        try:
+            return job()
+        except AcidError:
+            raise
+        except Exception as error:  # PySpark's, or py4j's
+            known = statement_error(error, at=at)
+            if known is error:
+                raise
+            raise known from OSError(str(known)) if _is_unreached(known) else error
+
+    try:
+        return done()
+    except StorageError as error:
+        asked = error.context.get("path", place)
+        if at is None or asked is None or not _is_unreached(error):
+            raise
+        fs, path = at(str(asked))
+        return fs.made_again(path, done)
+
+
+def _is_unreached(error: Exception) -> bool:
+    if not isinstance(error, StorageError):
+        return False
+    return error.context.get("detail") == _NO_ANSWER and is_passing(error)
 
 
 def _python_error(text: str) -> AcidError | None:
@@ -152,7 +200,8 @@ def _file_error(text: str, at: Reach | None) -> AcidError | None:
         return StorageError("Spark found no space left on device")
     unreadable = _UNREADABLE.search(text)
     if not unreadable:
-        return None
+        refused = _NAME_NODE.search(text)
+        return refused and StorageError(f"Spark: {refused[0].strip()}", detail=_NO_ANSWER)
     given = unreadable["path"] or unreadable["read"]
     if given is None:
         return FormatError("Spark cannot read a file of the table as an ACID ORC file")
@@ -161,7 +210,8 @@ def _file_error(text: str, at: Reach | None) -> AcidError | None:
         return StorageError(f"{path} cannot be read: permission denied", path=path)
     unreached = _UNREACHED.search(text)
     if unreached:
-        return StorageError(f"{path} cannot be read: {unreached[0].strip()}", path=path)
+        text = f"{path} cannot be read: {unreached[0].strip()}"
+        return StorageError(text, path=path, detail=_NO_ANSWER)
     return FormatError(f"{path} cannot be read as an ORC file", path=path)
 
 

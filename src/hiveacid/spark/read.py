@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +27,7 @@ from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.arrow_read import EXTRAS, FILE_NAME_COLUMN, IS_DELETED_COLUMN
 from hiveacid.spark.conf import check_names, is_utc, names_local_times, reads_files, without_rows
+from hiveacid.spark.failures import done_by_spark
 from hiveacid.spark.relations import Chosen
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.spark.types import spark_type
@@ -150,7 +151,9 @@ def _by_spark(
     extras = (ROW_ID_COLUMN,) if row_ids else ()
     frames: list[DataFrame | Chosen] = []
     if native:
-        frames.append(native_read.rows(spark, plan, native, row_ids=row_ids))
+        rows = partial(native_read.rows, spark, plan, native, row_ids=row_ids)
+        place = plan.snapshot.table.location
+        frames.append(done_by_spark(rows, at=plan.files.at, place=place))
     if other:
         frames.append(arrow_read.in_workers(spark, plan, other, extras=extras))
     if not frames:

@@ -39,7 +39,7 @@ from hiveacid.model.types import (
 )
 from hiveacid.spark.assign import partition_text
 from hiveacid.spark.conf import check_names, driver_share, session_conf
-from hiveacid.spark.failures import Reach, statement_error
+from hiveacid.spark.failures import Reach, done_by_spark
 from hiveacid.spark.jobs import (
     RESULT_SCHEMA,
     TOO_MANY_WRITERS_MARK,
@@ -291,28 +291,22 @@ def few_collected(
 def _collected(
     spark: SparkSession, frame: DataFrame, *, asks_more: bool, at: Reach
 ) -> pa.Table | None:
-    with jobs_end_with(spark):
+    def job() -> pa.Table | None:
         try:
             return frame.toArrow()
-        except Exception as error:  # as in staged_by_spark
+        except Exception as error:  # PySpark's, or py4j's: see failures
             text = str(error)
             if _TOO_LARGE in text or (asks_more and _DATA_EXCEPTION in text):
                 return None
-            known = statement_error(error, at=at)
-            if known is error:
-                raise
-            raise known from error
+            raise
+
+    with jobs_end_with(spark):
+        return done_by_spark(job, at=at)
 
 
 def _run_here(frame: DataFrame, stage: EventStage, order: Sequence[str]) -> WriteResult:
     """What a job would do, in this process."""
-    try:
-        rows = frame.toArrow()
-    except Exception as error:  # as in staged_by_spark
-        known = statement_error(error, at=stage.target.files.at)
-        if known is error:
-            raise
-        raise known from error
+    rows = done_by_spark(frame.toArrow, at=stage.target.files.at)
     places = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order])
     return staged_here(stage, rows.take(places).combine_chunks().to_batches(), name="events")
 
@@ -331,16 +325,16 @@ def staged_by_spark(
         AcidError: as the stage does in a task; whatever else failed in Spark, as it was.
     """
     make_ready(spark)
-    try:
-        rows = frame.mapInArrow(task, RESULT_SCHEMA).collect()
-    except Exception as error:  # PySpark's, or py4j's: see failures
-        if TOO_MANY_WRITERS_MARK in str(error):
-            raise _TooManyWriters from error
-        known = statement_error(error, at=at)
-        if known is error:
+
+    def job() -> list[Any]:
+        try:
+            return frame.mapInArrow(task, RESULT_SCHEMA).collect()
+        except Exception as error:  # PySpark's, or py4j's: see failures
+            if TOO_MANY_WRITERS_MARK in str(error):
+                raise _TooManyWriters from error
             raise
-        raise known from error
-    return [pickle.loads(row["file"]) for row in rows]
+
+    return [pickle.loads(row["file"]) for row in done_by_spark(job, at=at)]
 
 
 __all__ = [

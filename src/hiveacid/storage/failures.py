@@ -193,6 +193,7 @@ _PASSING: Final = re.compile(
     "|RPC listener disconnected|NotReplicatedYetException|Failed to complete file in time"
     # data nodes: none has come back yet, or those that have the file, or are writing it, went away
     "|There are 0 datanode|All DataNodes failed|All nodes failed for write|Failed to add a datanode"
+    "|BlockMissingException|SocketTimeoutException"
 )
 _UNREACHED: Final = re.compile(
     "Connection refused|Couldn't (connect|resolve)|failed to lookup address|Name or service"
