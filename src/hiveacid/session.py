@@ -7,6 +7,7 @@ as ``Listing``.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -200,6 +201,7 @@ class Session(
         if not self._closed:
             self._control.close()
             drop_temporary_tables(self._context())
+            atexit.unregister(self.close)
             self._closed = True
             self._compacting.close()
             self._client.close()
@@ -308,6 +310,8 @@ class Session(
         """Carries out what ``bind_to`` makes of the catalog's definitions."""
         bound = Bound.to(self.look(), bind_to)
         statement, handler = bound.value, handler_of(bound.value)
+        if isinstance(statement, CreateTable) and statement.temporary:
+            atexit.register(self.close)  # whoever leaves that out leaves no tables
         if handler.changes_definitions:
             self._control.refuse_definition(statement)
         isolation = self._control.begin_where_it_must() if handler.joins_transaction else None
@@ -454,13 +458,14 @@ class Session(
         return self.table(name)
 
     def table_name(self, name: str) -> TableName:
-        """``table`` or ``database.table`` as a full name.
+        """``table`` or ``database.table`` as a full name; of a temporary table, that by which the
+        metastore has it.
 
         Raises:
             SqlSyntaxError: it is neither.
         """
         found = parse_table_name(name)
-        return found if found.database else TableName(self._database, found.table)
+        return self.look().actual(TableName(found.database or self._database, found.table))
 
     def table_definition(self, name: TableName) -> Table:
         """The table as the catalog has it now, with what the session's transaction adds to it.

@@ -24,6 +24,7 @@ from hiveacid.connectors.names import (
     location_of,
     name_for,
     name_of_new,
+    parts_of,
     required_at,
     table_at,
     without_catalog,
@@ -190,7 +191,7 @@ def merge_into(
     if ours is None:
         return original(table, condition)
     source: DataFrame = original.__self__  # type: ignore[attr-defined]
-    return MergeInto(merge_of(ours, source, condition, alias=ours.name.table))
+    return MergeInto(merge_of(ours, source, condition, alias=parts_of(table)[-1]))
 
 
 def merge_of(

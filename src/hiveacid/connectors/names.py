@@ -259,7 +259,7 @@ def without_catalogs(look: Look, text: str, *, makes_ours: bool) -> str:
 def is_table_of_ours(look: Look, name: TableName) -> bool:
     """Whether a name as written means a table or view of ours; a temporary view comes first."""
     known = name if name.database else TableName(look.current_database, name.table)
-    if look.table(known) is None:
+    if look.table(look.actual(known)) is None:
         return False
     return bool(name.database) or not look.is_temporary_view(name.table)
 

@@ -120,7 +120,7 @@ def _names_ours(look: Look, text: str) -> bool:
         if len(parts) <= 2
     ]
     look.ask(names)
-    return any(look.table(name) for name in names)
+    return any(look.table(look.actual(name)) for name in names)
 
 
 def _creates_ours(words: Sequence[str], text: str) -> bool:

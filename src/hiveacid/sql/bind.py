@@ -235,6 +235,8 @@ def bind_texts(
     """
     splicer = Splicer(names, prefix=prefix)
     table = _target(statement.table, names, splicer)
+    if statement.alias is None and statement.table.table != table.name.table:  # a temporary table
+        statement = dataclasses.replace(statement, alias=statement.table.table)
     changes: dict[str, object] = {"table": table.name}
     if isinstance(statement, Merge) and isinstance(statement.source, Fragment | tuple):
         changes["source"], changes["source_alias"] = _merge_source(statement, splicer)

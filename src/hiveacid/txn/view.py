@@ -117,15 +117,15 @@ class Look:
         self._tables.update(self._fetched(new) if new else {})
 
     def _fetched(self, names: Collection[TableName]) -> dict[TableName, Table | None]:
-        """What the catalog has by these names: a temporary table before another one."""
-        hidden = {name: self._hidden.names[name] for name in names if name in self._hidden.names}
-        found = self._catalog.get_tables((*names, *hidden.values()))
-        return {name: found.get(hidden.get(name, name)) or found.get(name) for name in names}
+        found = self._catalog.get_tables(tuple(names))
+        return {name: found.get(name) for name in names}
 
     def actual(self, name: TableName) -> TableName:
-        """The name by which the catalog has a table."""
-        table = self.table(name) if name in self._hidden.names else None
-        return name if table is None else table.name
+        """The name by which the catalog has the table that a user calls so: a temporary table comes
+        before another one. All else goes by that name.
+        """
+        hidden = self._hidden.names.get(name)
+        return name if hidden is None or self.table(hidden) is None else hidden
 
     def hide(self, name: TableName) -> TableName:
         """The name by which the catalog has, or is to have, a temporary table."""
