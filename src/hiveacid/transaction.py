@@ -105,7 +105,8 @@ class AcidTransaction(AbstractContextManager["AcidTransaction"]):
         """Makes the transaction the micro-batch ``number`` of the stream ``app_id`` into a table;
         False where that batch, or a later one, is there already: then leave it out.
 
-        The number is kept by the commit, with the rows, for each stream and table. Numbers of a
+        The number is kept by the commit, with the rows, for each stream and table; a rollback to a
+        savepoint set before forgets it with them. Numbers of a
         stream rise. Those of a ``checkpoint`` of Spark belong to one table, from 0 on.
 
         Raises:
@@ -118,10 +119,12 @@ class AcidTransaction(AbstractContextManager["AcidTransaction"]):
         definition = self._within.table(table).definition
         name = definition.name
         last = own(self._within.client.metastore).last_batches(app_id)
-        here = next((one for one in last if one.is_in(definition)), None)
-        if here is not None and here.number >= number:
+        here = [one.number for one in last if one.is_in(definition)]
+        pending = self._unit.txn.pending.batches
+        begun = [one.number for one in pending if one.app_id == app_id and one.is_in(definition)]
+        if any(one >= number for one in (*here, *begun)):
             return False
-        if checkpoint and here is None and number > 0 and last:
+        if checkpoint and not here and number > 0 and last:
             before = ", ".join(
                 f"{one.table} (up to {one.number})"
                 if one.table != name
@@ -135,8 +138,7 @@ class AcidTransaction(AbstractContextManager["AcidTransaction"]):
                 note="A checkpoint belongs to one table: begin with a new one, or, where the rows"
                 " before are not wanted, with another app_id.",
             )
-        batch = StreamBatch(app_id, name, number, definition.id)
-        self._unit.txn.pending.batches.append(batch)
+        pending.append(StreamBatch(app_id, name, number, definition.id))
         return True
 
     def savepoint(self, name: str) -> None:

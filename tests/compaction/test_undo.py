@@ -64,7 +64,7 @@ def test_all_tables_of_a_transaction_are_taken_back_and_that_too(
         ("default.u", 1, 1),
     ]
     assert (_rows(acid), _rows(acid, "u")) == before
-    assert acid.table("t").history(limit=1)[0].facts.kind == "UNDO"
+    assert acid.table("t").history(limit=1)[0].facts.kind == f"UNDO {done}"
 
     acid.sql(f"undo transaction {_last(acid)}")
 
@@ -254,7 +254,7 @@ def test_rows_of_insert_only_tables_are_told_by_their_values(
     assert made.ids("i") == [1, 1, 2]
     acid.undo(undone)
     assert made.ids("i") == [1, 1, 1, 2, 3]
-    assert acid.table("i").history(limit=1)[0].facts.kind == "UNDO"
+    assert acid.table("i").history(limit=1)[0].facts.kind.startswith("UNDO ")
 
 
 def test_an_overwrite_and_rows_gone_since_of_an_insert_only_table(
@@ -272,9 +272,43 @@ def test_an_overwrite_and_rows_gone_since_of_an_insert_only_table(
     acid.undo(done)
 
     assert (made.ids("i"), made.ids("t")) == ([1, 2, 5], [])
-    with pytest.raises(ChangedSinceError, match="2 rows that it left"):
+    with pytest.raises(ChangedSinceError, match="is undone already"):
         acid.undo(done)
     assert made.ids("i") == [1, 2, 5]
+
+
+@pytest.mark.parametrize("kind", [ACID, INSERT_ONLY])
+def test_what_was_deleted_comes_back_once(made: World, acid: Session, kind: str) -> None:
+    made.make("d", kind)
+    made.insert(1, 2, table="d")
+    acid.sql("truncate table d")
+    done = _last(acid, "d")
+    acid.undo(done)
+    undone = _last(acid, "d")
+    for _ in range(2):
+        with pytest.raises(ChangedSinceError, match=f"undone already, by transaction {undone}"):
+            acid.undo(done)
+    assert made.ids("d") == [1, 2]
+    acid.undo(undone)
+    with pytest.raises(ChangedSinceError, match="undone already"):
+        acid.undo(undone)
+    assert made.ids("d") == []
+    acid.undo(done)  # it is done again
+    assert made.ids("d") == [1, 2]
+
+
+def test_of_two_who_undo_one_transaction_at_once_one_does(made: World, acid: Session) -> None:
+    made.make("d")
+    made.insert(1, 2, table="d")
+    acid.table("d").delete_arrow("id = 1")
+    done = _last(acid, "d")
+    other = acid.over(None)
+    other.sql("start transaction")
+    other.sql(f"undo transaction {done}")
+    acid.undo(done)
+    with pytest.raises(ConflictError, match="already"):
+        other.sql("commit")
+    assert made.ids("d") == [1, 2]
 
 
 def test_an_undo_of_an_insert_only_table_loses_no_rows_of_others(made: World) -> None:

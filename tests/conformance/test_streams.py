@@ -78,6 +78,24 @@ def test_a_batch_is_there_once_and_in_the_table_of_those_before(acid: Session) -
     assert batch(acid, "a", 0, "u")
 
 
+def test_a_batch_goes_with_the_savepoint_before_it_and_is_begun_once(acid: Session) -> None:
+    with acid.transaction() as txn:
+        txn.savepoint("before")
+        assert txn.begin_batch("a", 5, table="t")
+        txn.savepoint("within")
+        assert not txn.begin_batch("a", 5, table="t")
+        assert not txn.begin_batch("a", 4, table="t")
+        txn.table("t").write_arrow([{"id": 5}])
+        txn.rollback_to("within")
+        assert not txn.begin_batch("a", 5, table="t")
+        txn.rollback_to("before")
+        assert txn.begin_batch("b", 0, table="t")
+    assert ids(acid, "t") == []
+    assert batch(acid, "a", 5, "t")
+    assert not batch(acid, "b", 0, "t")
+    assert ids(acid, "t") == [5]
+
+
 def test_numbers_of_a_name_are_those_of_each_table(acid: Session) -> None:
     assert batch(acid, "job", 10, "t")
     assert batch(acid, "job", 3, "u")

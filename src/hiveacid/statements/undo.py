@@ -11,6 +11,7 @@ those that it took away.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ import pyarrow.compute as pc
 
 from hiveacid.errors import ChangedSinceError, InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.metastore.api import OwnDatabase
-from hiveacid.model.history import ChangeRange, Commit
+from hiveacid.model.history import ChangeRange, Commit, StreamBatch
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TxnId, WriteId
 from hiveacid.statements.arrow_rows import check_not_null
 from hiveacid.statements.changes import ChangeScan, plan_changes
@@ -47,6 +48,8 @@ from hiveacid.txn.view import Look
 
 _LISTED_MAX: Final = 1000
 _SHOWN: Final = 5
+_UNDONE: Final = re.compile(r"\bUNDO (\d+)")
+"""What the history calls a commit that took a transaction back."""
 _Places = npt.NDArray[np.int64]
 _NONE: Final[npt.NDArray[np.bool_]] = np.zeros(0, np.bool_)
 _Row = Mapping[str, object] | None
@@ -152,6 +155,8 @@ class UndoWork(Work):
             SnapshotExpiredError: what the transaction did cannot be told any more.
         """
         scan = self._changes(job)
+        if self.kind is WriteKind.OVERWRITE or not scan.key:
+            self._once(job)
         if self.kind is WriteKind.OVERWRITE:
             return self._overwritten(job, scan)
         inserted, deleted = _sides(scan, scan.batches())
@@ -188,6 +193,28 @@ class UndoWork(Work):
         self.changed.extend(ChangedRow(name, left, now) for left, now in changed)
         if self.is_last and self.changed:
             raise _changed_since(self.statement.txn, self.changed)
+
+    def _once(self, job: Job) -> None:
+        """What nothing tells from other rows is not brought back twice, also not by two who undo
+        the same at once: one of the commits is the first.
+
+        Raises:
+            ChangedSinceError: it is taken back already.
+        """
+        name, txn = self.table.name, int(self.statement.txn)
+        later = job.context.client.own.commits(name, after=self.commit.sequence)
+        number, last = undone_by(txn, later)
+        if last is not None:
+            raise ChangedSinceError(
+                f"Transaction {txn} is undone already, by transaction {last}",
+                note=f"UNDO TRANSACTION {last} does again what it did. With the columns that tell a"
+                " row, key=, rows are compared.",
+                txn=txn,
+                count=0,
+                rows=(),
+            )
+        once = StreamBatch(f"undo {txn}", name, number, self.table.id)
+        job.txn.pending.batches.append(once)
 
     def _overwritten(self, job: Job, scan: ChangeScan) -> WriteResult:
         """The rows of now of the partitions that the transaction changed, without those that it
@@ -268,6 +295,21 @@ class UndoWork(Work):
         ids = rows[ROW_IDS].combine_chunks().field("writeid")
         found: npt.NDArray[np.bool_] = ids.to_numpy() == int(self.commit.write_id)
         return found
+
+
+def undone_by(txn: int, later: Sequence[Commit]) -> tuple[int, int | None]:
+    """How often a transaction was undone by those that committed after it, and by which it still
+    is: None where each of these was undone itself.
+    """
+    undoing: dict[int, list[int]] = defaultdict(list)
+    for one in later:
+        for undone in _UNDONE.findall(one.facts.kind):
+            undoing[int(undone)].append(int(one.txn))
+
+    def stand(number: int) -> list[int]:
+        return [one for one in undoing.get(number, ()) if not stand(one)]
+
+    return len(undoing.get(txn, ())), next(iter(reversed(stand(txn))), None)
 
 
 def _sides(scan: ChangeScan, events: Iterable[pa.RecordBatch]) -> tuple[pa.Table, pa.Table]:

@@ -357,7 +357,7 @@ class Pending:
     renamed: dict[TableName, TableName] = field(default_factory=dict)
     """By the names under which they got their write ids, the names that tables have by now."""
     batches: list[StreamBatch] = field(default_factory=list)
-    """Micro-batches of streams that the whole transaction is: they stay where a part goes."""
+    """Micro-batches of streams that what follows is: a savepoint before them takes them back."""
     consumed: list[ConsumerMove] = field(default_factory=list)
     """What was read under the names of consumers."""
 
@@ -368,7 +368,7 @@ class Pending:
 
     def _parts(self) -> tuple[list[Any], ...]:
         made = self.statistics, self.partitions, self.columns, self.facts
-        return *made, self.statements, self.consumed
+        return *made, self.statements, self.consumed, self.batches
 
     def mark(self) -> tuple[int, ...]:
         """What ``back_to`` needs to forget what comes after now."""

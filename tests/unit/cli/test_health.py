@@ -97,6 +97,6 @@ def test_a_row_is_explained_and_its_transaction_undone(tmp_path: Path) -> None:
     listed = json.loads(run("history", "t", "--metastore", url, "--json").stdout)
     assert isinstance(listed[0]["timestamp"], int)
     assert abs(listed[0]["timestamp"] / 1000 - time.time()) < 86_400
-    assert (listed[0]["version"], listed[0]["operation"]) == (3, "UNDO")
+    assert (listed[0]["version"], listed[0]["operation"]) == (3, f"UNDO {txn}")
     metrics = run("metrics", "--metastore", url)
     assert 'hiveacid_kept_bytes{reason="retention"} 0.0' in metrics.stdout
