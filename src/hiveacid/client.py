@@ -62,7 +62,10 @@ class Client:
         """
         settings.check_unchanged(self.settings)
         self.transactions.use_settings(settings)
-        self.own.use_compaction_options(_compaction_options(settings))
+        chosen = _options(settings)
+        self.own.use_options(
+            chosen.compaction, history_ms=chosen.history_ms, retention_ms=chosen.retention_ms
+        )
 
     def ask_of_stores(self, hadoop: Lookup) -> None:
         """Let Hadoop's configuration say how object stores are reached where settings do not."""
@@ -122,14 +125,8 @@ def open_client(
     the_settings = settings or Settings()
     the_threads = threads or DaemonThreads()
     root = None if warehouse is None else _location(warehouse)
-    options = MetastoreOptions(
-        txn_timeout_ms=int(the_settings.txn_timeout_s * 1000),
-        compaction=_compaction_options(the_settings),
-        history_ms=int(the_settings.history_retention_s * 1000),
-        retention_ms=int(the_settings.retention_s * 1000),
-    )
     opening = Opening.EXISTING if warehouse is None else Opening.CREATE
-    metastore = connect(url, clock=the_clock, options=options, opening=opening)
+    metastore = connect(url, clock=the_clock, options=_options(the_settings), opening=opening)
     try:
         location = _default_location(metastore, root)
     except BaseException:
@@ -146,6 +143,15 @@ def open_client(
         session=uuid.uuid4().hex,
     )
     return Client(metastore, manager, the_clock, the_settings, location, the_threads)
+
+
+def _options(settings: Settings) -> MetastoreOptions:
+    return MetastoreOptions(
+        txn_timeout_ms=int(settings.txn_timeout_s * 1000),
+        compaction=_compaction_options(settings),
+        history_ms=int(settings.history_retention_s * 1000),
+        retention_ms=int(settings.retention_s * 1000),
+    )
 
 
 def _compaction_options(settings: Settings) -> CompactionOptions:

@@ -304,7 +304,7 @@ class Settings(S3Settings):
         "history.retention_s",
         "How long the records of commits are kept that `history()`, versions and changes go by, "
         "never shorter than the files, or than a tag needs them; the table property "
-        "`hiveacid.history.retention` goes before it. Give it to `hiveacid.connect(settings=...)`.",
+        "`hiveacid.history.retention` goes before it.",
     )
     compactor_aborts_threshold: int = _setting(
         1000,

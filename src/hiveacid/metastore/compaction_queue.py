@@ -131,8 +131,12 @@ class CompactionQueue(Protocol):
 class CompactionUpkeep(CompactionQueue, Protocol):
     """With what Hive's own initiator and cleaner do inside of its service."""
 
-    def use_compaction_options(self, options: CompactionOptions) -> None:
-        """Let the queue behave so for this client from now on."""
+    def use_options(
+        self, compaction: CompactionOptions, *, history_ms: int, retention_ms: int
+    ) -> None:
+        """Let the queue behave so for this client from now on, and its housekeeping keep records of
+        commits so long, at least as long as ``retention_ms``, which is how long files are kept.
+        """
 
     def begin_cycle(self, name: str, *, interval_s: float) -> int | None:
         """Whether it is this process's turn to do what all processes together do once in

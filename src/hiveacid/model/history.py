@@ -150,7 +150,7 @@ def moment_ms(value: object) -> int:
             found = None
     if isinstance(found, date) and not isinstance(found, datetime):
         found = datetime.combine(found, time.min)
-    if not isinstance(found, datetime):
+    if not isinstance(found, datetime) or found != found:  # NaT of pandas
         raise InvalidInputError(
             f"{value!r} is no time",
             note="A time is a datetime, or a text such as '2026-11-22 18:30:00' or "

@@ -11,11 +11,14 @@ left then is removed with the old table, or by the cleaner.
 
 from __future__ import annotations
 
+import functools
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
 
 from hiveacid.errors import (
     AcidError,
@@ -32,6 +35,21 @@ from hiveacid.txn.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
 Action = Callable[[], None]
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+
+
+def _in_turn(
+    method: Callable[Concatenate[UnitOfWork, _Given], _Answer],
+) -> Callable[Concatenate[UnitOfWork, _Given], _Answer]:
+    """One thread at a time: what a statement takes back is what came after it began."""
+
+    @functools.wraps(method)
+    def call(self: UnitOfWork, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        with self._turn:
+            return method(self, *args, **kwargs)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +61,7 @@ class _Mark:
 
 
 class UnitOfWork:
-    """A transaction and what its statements did so far. Not for several threads at once.
+    """A transaction and what its statements did so far; those of several threads take turns.
 
     It is begun when ``txn`` is first asked for, by its first statement: a transaction sees nothing
     of those begun after it.
@@ -51,6 +69,7 @@ class UnitOfWork:
 
     def __init__(self, begin: Callable[[], Transaction]) -> None:
         self._begin = begin
+        self._turn = threading.RLock()
         self._txn: Transaction | None = None
         self._undo: list[Action] = []
         self._at_commit: list[Action] = []
@@ -82,10 +101,11 @@ class UnitOfWork:
             TransactionError: it has ended before it was begun.
             MetastoreError: it could not be begun.
         """
-        if self._txn is None:
-            self.require_open()
-            self._txn = self._begin()
-        return self._txn
+        with self._turn:
+            if self._txn is None:
+                self.require_open()
+                self._txn = self._begin()
+            return self._txn
 
     @property
     def pending(self) -> Pending | None:
@@ -125,21 +145,23 @@ class UnitOfWork:
         Raises:
             TransactionError: the transaction is not open.
         """
-        self.require_open()
-        mark = self._mark()
-        try:
-            yield
-        except BaseException as error:
+        with self._turn:
+            self.require_open()
+            mark = self._mark()
             try:
-                self._back_to(mark)
-                if self._txn is not None and isinstance(error, (LockError, TransactionError)):
-                    self._txn.look_up()
-            except BaseException as failure:
-                self._abort(f"a statement could not be taken back: {failure}")
-                if not isinstance(failure, AcidError):
-                    raise
-            raise
+                yield
+            except BaseException as error:
+                try:
+                    self._back_to(mark)
+                    if self._txn is not None and isinstance(error, (LockError, TransactionError)):
+                        self._txn.look_up()
+                except BaseException as failure:
+                    self._abort(f"a statement could not be taken back: {failure}")
+                    if not isinstance(failure, AcidError):
+                        raise
+                raise
 
+    @_in_turn
     def savepoint(self, name: str) -> None:
         """Set a savepoint; one of the same name is hidden until this one is released.
 
@@ -149,6 +171,7 @@ class UnitOfWork:
         self.require_open()
         self._savepoints.append((name.lower(), self._mark()))
 
+    @_in_turn
     def rollback_to(self, name: str) -> None:
         """Take back what was done since the savepoint, which stays; later ones are gone.
 
@@ -171,6 +194,7 @@ class UnitOfWork:
                 savepoint=name,
             ) from error
 
+    @_in_turn
     def release(self, name: str) -> None:
         """Forget a savepoint and later ones; what was done since stays.
 
@@ -180,6 +204,7 @@ class UnitOfWork:
         """
         del self._savepoints[self._find(name) :]
 
+    @_in_turn
     def commit(self, *, overlap: Overlap | None) -> None:
         """Make everything visible; where another transaction won, everything is taken back.
 
@@ -209,6 +234,7 @@ class UnitOfWork:
         _run_all(self._at_commit)
         _run_all(self._at_end)
 
+    @_in_turn
     def rollback(self, *, reason: str = "rolled back") -> None:
         """Give everything up; nothing happens where it is aborted already.
 

@@ -97,3 +97,9 @@ def test_what_follows_is_left_alone() -> None:
 
         whole(text, both)
         assert read == [rest]
+
+
+def test_a_missing_value_of_pandas_is_no_time() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(InvalidInputError, match="is no time"):
+        moment_ms(pandas.NaT)

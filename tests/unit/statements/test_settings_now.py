@@ -99,6 +99,14 @@ def test_the_queue_goes_by_the_settings_of_now(acid: Session) -> None:
     assert (*times, options.history_ms) == (17_000,) * 4
 
 
+def test_housekeeping_keeps_records_by_the_settings_of_now(acid: Session) -> None:
+    store: Any = acid.client.metastore
+    acid.sql("set hiveacid.history.retention_s = 45d")
+    acid.sql("set hiveacid.retention_s = 60d")
+    options = store.database.options
+    assert (options.history_ms, options.retention_ms) == (45 * 86_400_000, 60 * 86_400_000)
+
+
 def test_thresholds_set_after_connect_decide(acid: Session) -> None:
     acid.sql(f"create table t (id int) {ACID}")
     for number in range(3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -57,6 +58,22 @@ def _fails(message: str) -> Callable[[], None]:
         raise StorageError(message)
 
     return fail
+
+
+def test_a_statement_takes_back_nothing_of_another_thread(steps: _Steps) -> None:
+    other = Thread(target=steps.statement, args=("of the other",))
+
+    def fails() -> None:
+        with steps.unit.statement():
+            steps.step("mine")
+            other.start()
+            other.join(timeout=0.2)  # it waits for its turn
+            raise StorageError("disk full")
+
+    with pytest.raises(StorageError):
+        fails()
+    other.join()
+    assert steps.done == ["of the other"]
 
 
 def test_it_is_begun_with_its_first_statement(client: Client, steps: _Steps) -> None:

@@ -146,8 +146,15 @@ _REVOKE_WITHOUT_TXN: Final = _REVOKE_OLD.where(Q.CQ_TXN_ID.is_(None))
 class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
     """The part of ``CompactionQueue`` about requests and workers."""
 
-    def use_compaction_options(self, options: CompactionOptions) -> None:
-        self._db.options = replace(self._db.options, compaction=options)
+    def use_options(
+        self, compaction: CompactionOptions, *, history_ms: int, retention_ms: int
+    ) -> None:
+        self._db.options = replace(
+            self._db.options,
+            compaction=compaction,
+            history_ms=history_ms,
+            retention_ms=retention_ms,
+        )
 
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
         texts = {
