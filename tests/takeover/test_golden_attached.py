@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,24 @@ def test_what_is_not_declared_comes_from_the_files(world: World, tmp_path: Path,
         if meta["parameters"].get("transactional_properties") == "insert_only"
         else "full"
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["a02_update_delete", "h01_aborted", "j01_add_columns", "k05_open_plus_sql"]
+)
+def test_what_was_written_before_the_table_was_attached_is_among_its_changes(
+    world: World, tmp_path: Path, name: str
+) -> None:
+    attach(world, name, tmp_path / "t", **lists_of(golden_meta(name)))
+    table = world.acid.table("t")
+    names = list(table.columns)
+    rows = Counter(map(repr, hiveacid.read_arrow(table).read_all().select(names).to_pylist()))
+    for args in ({}, {"consumer": "c"}):
+        changes = hiveacid.read_changes(table, since=0, **args).read_all()
+        kinds = changes["_change_type"].to_pylist()
+        found: Counter[str] = Counter()
+        for kind, row in zip(kinds, changes.select(names).to_pylist(), strict=True):
+            found[repr(row)] += 1 if kind == "insert" else -1
+        assert +found == rows
+        assert rows
+    assert hiveacid.read_changes(table, consumer="c").read_all().num_rows == 0

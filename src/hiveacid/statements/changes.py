@@ -412,15 +412,17 @@ def state_of(
 def _has_strangers(
     own: OwnDatabase, table: Table, commits: Sequence[Commit], low: Version, now: ValidWriteIdList
 ) -> bool:
-    """Whether some commit was not recorded: Hive writes to the table. A write id that is valid and
-    of no commit may be one that was aborted and is forgotten.
+    """Whether some commit was not recorded: Hive writes to the table, or wrote it before it was
+    taken over. A write id that is valid and of no commit may be one that was aborted, which readers
+    have forgotten.
     """
     known = {int(one.write_id) for one in commits}
     new = [*low.valid.exceptions, *range(low.valid.hwm + 1, now.hwm + 1)]
-    unknown = {one for one in new if now.is_valid(one) and one not in known}
+    unknown = [one for one in new if now.is_valid(one) and one not in known]
     if not unknown:
         return False
-    return not unknown.isdisjoint(one.write_id for one in own.unrecorded(table.name))
+    (last,) = own.latest((table.name,))
+    return any(map(last.valid.is_valid, unknown))
 
 
 def _positions(

@@ -463,7 +463,7 @@ def kind_of(value: object) -> str:
     name = type(value).__name__.removesuffix("Work")
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
     if words == "UNDO":
-        return f"UNDO {int(statement.txn)}"
+        return f"UNDO {getattr(statement, 'txn', '')}"
     is_overwrite = words == "INSERT" and getattr(statement, "overwrite", False)
     return "INSERT OVERWRITE" if is_overwrite else words
 
