@@ -30,6 +30,7 @@ from hiveacid.statements.compact import Clean, WhyCompact
 from hiveacid.statements.context import OpenSession
 from hiveacid.statements.history import history
 from hiveacid.statements.values import DescribeDetail, Expression, Listing, Purge
+from hiveacid.txn.view import TEMPORARY
 
 
 @checked
@@ -118,11 +119,11 @@ class HealthMethods:
         """
         return examine(self.client, self.compacting.compactor(), fix=fix)
 
-    def purged(self: OpenSession, statement: Purge, *, has_spark: bool) -> PurgeReport:
-        """Carries out PURGE."""
+    def purged(self: OpenSession, statement: Purge, *, spark: Any) -> PurgeReport:
+        """Carries out PURGE, its DELETE committed at once also where ``autocommit`` is off."""
         from hiveacid.purging import purge
 
-        return purge(self, statement, has_spark=has_spark)
+        return purge(cast("Any", self).over(spark), statement, has_spark=spark is not None)
 
 
 def detail_listing(found: TableDetail) -> Listing:
@@ -174,6 +175,8 @@ def compaction_due(found: TableDetail) -> str | None:
 
 LONG_OPEN_MS: Final = 3_600_000
 """After so long an open transaction is named, though its heartbeat comes."""
+OLD_TEMPORARY_MS: Final = 86_400_000
+"""After so long a temporary table is named: few sessions last longer."""
 _COMPACTED: Final = frozenset({"compaction", "failed compaction", "aborted files", "orphans"})
 _TIMED_OUT: Final = frozenset({"lost heartbeat", "stale lock"})
 MENDED: Final = _COMPACTED | _TIMED_OUT
@@ -247,6 +250,16 @@ def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
 
 
 def _of_table(client: Client, compactor: Compactor, table: Table) -> Iterable[Finding]:
+    age_ms = client.clock.now_ms() - table.created_at_ms
+    if TEMPORARY.fullmatch(table.name.table) and age_ms > OLD_TEMPORARY_MS:
+        yield Finding(
+            "temporary table",
+            table.name,
+            None,
+            "nobody drops it where the process of its session was killed",
+            f"made by {table.owner} {duration(age_ms)} ago",
+            f"hiveacid sql -e 'DROP TABLE {table.name}'",
+        )
     if table.acid_mode is AcidMode.NONE:
         return
     yield from table_detail(client, compactor.initiator, table).findings

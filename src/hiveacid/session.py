@@ -348,7 +348,8 @@ class Session(
         """
         prefix = self._prefix_of_statement()
         if isinstance(statement, CompactionStatement):
-            self._control.refuse_definition(statement)
+            if handler_of(statement).changes_definitions:
+                self._control.refuse_definition(statement)
             return self._compacting.execute(statement)
 
         def bind_to(look: Look) -> Any:
@@ -458,8 +459,7 @@ class Session(
         return self.table(name)
 
     def table_name(self, name: str) -> TableName:
-        """``table`` or ``database.table`` as a full name; of a temporary table, that by which the
-        metastore has it.
+        """``table`` or ``database.table`` as the full name by which the metastore has the table.
 
         Raises:
             SqlSyntaxError: it is neither.

@@ -54,6 +54,15 @@ def test_a_transaction_that_lives_long_is_named_and_left_alone(any_world: World)
     assert "is open for 2 h" in found.findings[0].evidence
 
 
+def test_an_old_temporary_table_is_named(any_world: World) -> None:
+    any_world.acid.sql("create temporary table x (id int)")
+    assert kinds(any_world.acid.doctor()) == []
+    any_world.clock.advance_ms(90_000_000)
+    (found,) = any_world.acid.doctor(fix=True).findings
+    assert (found.kind, found.table) == ("temporary table", any_world.acid.table("x").name)
+    assert f"DROP TABLE {found.table}" in found.command
+
+
 def test_what_is_due_and_what_killed_writers_left_is_mended(world: World) -> None:
     for number in range(12):
         world.insert(number)

@@ -81,6 +81,13 @@ def test_rows_that_where_names_are_in_no_file_any_more(world: World) -> None:
     assert Path(left.path).stat().st_size == left.size_bytes
 
 
+def test_its_delete_is_committed_where_autocommit_is_off(world: World) -> None:
+    world.acid.sql("set autocommit = false")
+    world.acid.sql("purge table t where id in (1, 2)")
+    assert not world.acid.in_transaction
+    assert (world.ids(), holding(world)) == ([3, 4], [])
+
+
 def test_the_report_is_kept_as_json_without_what_was_erased(world: World) -> None:
     found = purge(world, "v = 'secretA' or id in (2, 7, 8)")
     kept = json.loads(Path(found.report).read_text())

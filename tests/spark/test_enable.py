@@ -226,6 +226,8 @@ def test_enabling_again_and_disabling(spark: SparkSession, tmp_path: Path) -> No
     assert enabled(spark, tmp_path) is acid is spark.acid
     with pytest.raises(InvalidInputError, match="enabled with"):
         hiveacid.enable(spark, f"sqlite:///{tmp_path}/other.db", warehouse=str(tmp_path))
+    with pytest.raises(InvalidInputError, match="other settings"):
+        hiveacid.enable(spark, acid.client.metastore.url, settings={"hiveacid.retention_s": "7"})
     hiveacid.disable(spark)
     assert not hasattr(spark, "acid")
     with pytest.raises(InvalidInputError, match="closed"):
@@ -239,6 +241,25 @@ def test_another_session_is_as_it_was(acid: Session, spark: SparkSession) -> Non
     with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
         other.sql("select * from emp").collect()
     assert values(spark.sql("select * from emp")) == EMP
+
+
+def test_a_temporary_table_goes_by_its_name(acid: Session, spark: SparkSession) -> None:
+    acid.sql("create table scratch (id int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql(
+        "create temporary table scratch (id int, v string)"
+        " stored as orc tblproperties ('transactional'='true')"
+    )
+    spark.sql("insert into scratch values (1, 'a'), (2, 'b')")
+    spark.sql("update scratch set v = 'c' where scratch.id + 0 = 2")
+    spark.sql("delete from scratch where scratch.id + 0 = 1")
+    spark.sql(
+        "merge into scratch using (select 3 as id, 'd' as v) s on scratch.id = s.id"
+        " when not matched then insert values (s.id, s.v)"
+    )
+    assert values(spark.sql("select scratch.id, v from default.scratch")) == [(2, "c"), (3, "d")]
+    assert spark.table("scratch").count() == 2
+    acid.sql("drop table scratch")
+    assert values(spark.sql("select * from scratch")) == []
 
 
 def test_databases_and_lists_are_sparks_and_ours(

@@ -26,13 +26,12 @@ from hiveacid import functions
 from hiveacid.connectors import frames, namespaces, sql, writers
 from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
+from hiveacid.settings import Settings
 from hiveacid.spark.jobs import is_own_call
 from hiveacid.statements.arguments import checked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from hiveacid.settings import Settings
 
 _MARK: Final = "spark.hiveacid.session"
 _KNOWN: Final = "_hiveacid_known"
@@ -48,6 +47,7 @@ class _Enabled:
     mark: str
     url: str
     warehouse: str | None
+    settings: Settings
     acid: Session
 
 
@@ -94,16 +94,22 @@ def enable(
     if _is_stopped(spark):
         raise InvalidInputError("The Spark session is stopped")
     where = fspath(url), None if warehouse is None else fspath(warehouse)
+    chosen = settings if isinstance(settings, Settings) else Settings.of(settings or {})
     with _LOCK:
         there = _enabled(spark)
         if there is not None:
             if (there.url, where[1] or there.warehouse) == (where[0], there.warehouse):
+                if settings is not None and chosen != there.settings:
+                    raise InvalidInputError(
+                        f"The Spark session is enabled with other settings of {there.acid!r}",
+                        note="SET name = value changes them; hiveacid.disable(spark) begins anew.",
+                    )
                 return there.acid
             raise InvalidInputError(
                 f"The Spark session is enabled with {there.acid!r} already",
                 note="hiveacid.disable(spark) first",
             )
-        acid = connect(spark, url, warehouse=warehouse, settings=settings)
+        acid = connect(spark, url, warehouse=warehouse, settings=chosen)
         mark = f"{os.getpid()}-{next(_NUMBERS)}"
         try:
             spark.conf.set(_MARK, mark)
@@ -112,7 +118,7 @@ def enable(
         except BaseException:
             acid.close()
             raise
-        _STATE.enabled[mark] = _Enabled(mark, *where, acid)
+        _STATE.enabled[mark] = _Enabled(mark, *where, chosen, acid)
         _STATE.change = object()
         _install(type(spark), _SESSION, lambda spark: spark)
         _install(frames_class, _FRAME, attrgetter("sparkSession"))

@@ -103,7 +103,7 @@ class OpenSession(Protocol):
     def rows_explained(self, statement: DescribeHistory) -> Listing:
         """Carry out DESCRIBE HISTORY ... WHERE."""
 
-    def purged(self, statement: Purge, *, has_spark: bool) -> Any:
+    def purged(self, statement: Purge, *, spark: SparkSession | None) -> Any:
         """Carry out PURGE."""
 
 

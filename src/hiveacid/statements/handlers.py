@@ -308,9 +308,7 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
         lambda context, value: context.owner.compacting.listing(value), commits=True
     ),
     dml.Purge: Handler(
-        carry_out=lambda context, bound: context.owner.purged(
-            bound.value, has_spark=context.spark is not None
-        ),
+        carry_out=lambda context, bound: context.owner.purged(bound.value, spark=context.spark),
         changes_definitions=True,
     ),
     history.RestoreTable: _says(lambda context, value: context.owner.restored(value)),

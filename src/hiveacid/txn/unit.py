@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,7 @@ class UnitOfWork:
     def __init__(self, begin: Callable[[], Transaction]) -> None:
         self._begin = begin
         self._turn = threading.RLock()
+        self._process = os.getpid()
         self._txn: Transaction | None = None
         self._undo: list[Action] = []
         self._at_commit: list[Action] = []
@@ -316,6 +318,8 @@ class UnitOfWork:
     def _has_its_locks(self) -> bool:
         """Whether what it wrote is its own to remove: nobody has aborted it yet."""
         txn = self._txn
+        if self._process != os.getpid():  # a fork of the process that it is of
+            return False
         if txn is not None and txn.is_open and self._undo:
             _quietly(lambda: txn.look_up() and None)
         return txn is not None and txn.is_open

@@ -9,9 +9,10 @@ under its locks; from the second everything else follows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import NotFoundError
 from hiveacid.model.history import AsOf, Version
@@ -22,6 +23,10 @@ from hiveacid.txn.past import as_it_was, find_version
 if TYPE_CHECKING:
     from hiveacid.metastore.api import Catalog
     from hiveacid.txn.conflicts import Pending
+
+
+TEMPORARY: Final = re.compile(r"temporary_[0-9a-f]{8}_.+")
+"""By what name the catalog has a temporary table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,6 +289,7 @@ def test_compact_is_refused_in_a_transaction_and_show_is_not(acid: Session) -> N
         with pytest.raises(InvalidInputError, match="COMPACT is not allowed in a transaction"):
             txn.table("t").compact("major")
         txn.sql("show compactions")
+        assert (txn.table("t").detail().deltas, len(txn.table("t").why_compact())) == (3, 1)
     assert acid.compactions() == ()
 
 

@@ -5,11 +5,13 @@ import sqlite3
 import subprocess
 import sys
 from concurrent import futures
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, select
 
+import hiveacid
 from hiveacid.clock import SystemClock
 from hiveacid.errors import InvalidInputError, MetastoreError, UnsupportedError
 from hiveacid.metastore.api import own
@@ -116,6 +118,27 @@ def test_a_url_that_cannot_be_parsed_keeps_the_password_to_itself() -> None:
 def test_other_urls_are_invalid(url: str) -> None:
     with pytest.raises(InvalidInputError):
         _open(url)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_of_the_process_connects_by_itself(metastore_url: str, tmp_path: Path) -> None:
+    where = str(tmp_path / "wh")
+
+    def in_the_fork() -> None:
+        for text in ("show tables", "create database d"):
+            with pytest.raises(MetastoreError, match="is a fork"):
+                acid.sql(text)
+        acid.close()
+        with hiveacid.connect(None, metastore_url) as own:
+            own.sql("create table u (id int)")
+
+    with hiveacid.connect(None, metastore_url, warehouse=where) as acid:
+        acid.sql("create table t (id int)")
+        fork = get_context("fork").Process(target=in_the_fork)
+        fork.start()
+        fork.join()
+        assert fork.exitcode == 0
+        assert acid.sql("show tables").rows == (("t",), ("u",))
 
 
 HOLDER = """

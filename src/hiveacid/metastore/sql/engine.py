@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -216,6 +217,7 @@ class Database:
         driver = f"{self._engine.dialect.name}+{self._engine.dialect.driver}"
         self._compiled = _COMPILED.setdefault(driver, WeakKeyDictionary())
         self._idle: deque[Connection] = deque()
+        self._process = os.getpid()
 
     def write(self, *, opens: bool = False) -> AbstractContextManager[Unit]:
         """A unit that may write; committed at the end, rolled back on an exception.
@@ -243,12 +245,28 @@ class Database:
             return [dict(row) for row in rows.mappings()]
 
     def close(self) -> None:
-        """Close all connections."""
-        self._forget_idle()
-        self.dialect.close()
+        """Close all connections; those of the process that this one is a fork of stay its."""
+        if self._process == os.getpid():
+            self._forget_idle()
+            self.dialect.close()
+
+    def _check_process(self) -> None:
+        """Two processes on one connection break the database, or take each other's answers.
+
+        Raises:
+            MetastoreError: this one is a fork of the one that has connected.
+        """
+        if self._process != os.getpid():
+            raise MetastoreError(
+                f"The metastore {self.url} was connected to by another process, of which this one"
+                " is a fork",
+                url=self.url,
+                note="Connect in each process: hiveacid.connect(...) after the fork.",
+            )
 
     @contextmanager
     def _writer(self, kind: UnitKind) -> Iterator[Unit]:
+        self._check_process()
         with self.dialect.writer_turn(), self._unit(kind) as unit:
             yield unit
         if not unit.outlives_a_crash:
@@ -307,6 +325,7 @@ class Database:
         self._engine.dispose()
 
     def _begin(self, kind: UnitKind) -> Unit:
+        self._check_process()
         try:
             connection = self._taken()
         except (SQLAlchemyError, self._driver_error) as error:
