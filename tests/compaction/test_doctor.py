@@ -61,6 +61,7 @@ def test_an_old_temporary_table_is_named(any_world: World) -> None:
     (found,) = any_world.acid.doctor(fix=True).findings
     assert (found.kind, found.table) == ("temporary table", any_world.acid.table("x").name)
     assert f"DROP TABLE {found.table}" in found.command
+    any_world.acid.sql("drop table x")
 
 
 def test_what_is_due_and_what_killed_writers_left_is_mended(world: World) -> None:
