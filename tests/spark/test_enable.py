@@ -243,25 +243,6 @@ def test_another_session_is_as_it_was(acid: Session, spark: SparkSession) -> Non
     assert values(spark.sql("select * from emp")) == EMP
 
 
-def test_a_temporary_table_goes_by_its_name(acid: Session, spark: SparkSession) -> None:
-    acid.sql("create table scratch (id int) stored as orc tblproperties ('transactional'='true')")
-    acid.sql(
-        "create temporary table scratch (id int, v string)"
-        " stored as orc tblproperties ('transactional'='true')"
-    )
-    spark.sql("insert into scratch values (1, 'a'), (2, 'b')")
-    spark.sql("update scratch set v = 'c' where scratch.id + 0 = 2")
-    spark.sql("delete from scratch where scratch.id + 0 = 1")
-    spark.sql(
-        "merge into scratch using (select 3 as id, 'd' as v) s on scratch.id = s.id"
-        " when not matched then insert values (s.id, s.v)"
-    )
-    assert values(spark.sql("select scratch.id, v from default.scratch")) == [(2, "c"), (3, "d")]
-    assert spark.table("scratch").count() == 2
-    acid.sql("drop table scratch")
-    assert values(spark.sql("select * from scratch")) == []
-
-
 def test_databases_and_lists_are_sparks_and_ours(
     acid: Session, plain: str, spark: SparkSession
 ) -> None:

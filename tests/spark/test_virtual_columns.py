@@ -136,3 +136,19 @@ def test_statements_that_change_rows_may_name_their_files(acid, rows):
     )
     assert merged.updated == 1
     assert rows("select * from t") == [(1, "a"), (2, "delta_0000001_0000001_0000")]
+
+
+def test_a_temporary_table_goes_by_its_name(acid, rows):
+    acid.sql(f"create table scratch (id int) {ACID}")
+    acid.sql(f"create temporary table scratch (id int, v string) {ACID}")
+    acid.sql("insert into scratch values (1, 'a'), (2, 'b')")
+    acid.sql("update scratch set v = 'c' where scratch.id + 0 = 2")
+    acid.sql("delete from scratch where scratch.id + 0 = 1")
+    acid.sql(
+        "merge into scratch using (select 3 as id, 'd' as v) s on scratch.id = s.id"
+        " when not matched then insert values (s.id, s.v)"
+    )
+    assert rows("select scratch.id, v from default.scratch") == [(2, "c"), (3, "d")]
+    assert acid.table("scratch").df().count() == 2
+    acid.sql("drop table scratch")
+    assert rows("select * from scratch") == []
