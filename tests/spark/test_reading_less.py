@@ -483,3 +483,16 @@ def test_a_small_table_is_read_by_the_driver(acid, rows, routes, spark):
     assert set(routes) == {"in_driver"}
     open_ones = [row for row in acid.sql("show transactions").collect() if "OPEN" in str(row)]
     assert open_ones == []
+
+
+def test_a_condition_on_a_derived_table_leaves_subqueries_in_it_their_rows(acid, rows):
+    acid.sql(f"create table t (id int, x int) {ACID}")
+    acid.sql(f"create table s (x int) partitioned by (id int) {ACID}")
+    acid.sql("insert into t values (5, 1), (6, 2)")
+    acid.sql("insert into s partition (id) values (1, 7), (2, 6), (9, null)")
+    kept = "select id from t where exists (select id from s where s.x = t.x)"
+    assert rows(f"select * from ({kept}) q where id = 5") == [(5,)]
+    without = "select id from t where id not in (select id from s)"
+    assert rows(f"select * from ({without}) q where id = 5") == []
+    below = "select id from t where x < (select max(id) id from s)"
+    assert rows(f"select * from ({below}) q where id = 5") == [(5,)]

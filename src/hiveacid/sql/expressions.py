@@ -9,20 +9,21 @@ same text differently:
   windows: the same rule of its grammar), Spark the other way round.
 * Casts to char and varchar (Spark does not cut); ``timestamp with local time zone``; adjacent
   string literals without a blank between them (Spark 4 reads ``'it''s'`` as ``it's``, Hive as
-  ``its``).
+  ``its``); ``||`` beside ``+``.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, position
+from hiveacid.sql.operands import commas, concatenations
 from hiveacid.statements.values import VirtualColumn
 
 MOVED: Final = "\0"
@@ -191,10 +192,14 @@ class ParsedRows:
 _UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 _LATER: Final = "if(to_date(d) = last_day(d), last_day(add_months(d, n)), add_months(d, n))"
+_NOT_A_NUMBER: Final = "), double('NaN'))"
 FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ACOS": ("nullif(acos(", _NOT_A_NUMBER),
     "ADD_MONTHS": ("zip_with(array(", f"), (d, n) -> {_LATER})[0]", "), array("),
     "AES_DECRYPT": ("aes_decrypt(", ", 'ECB', 'PKCS')"),  # Spark's default is GCM
     "AES_ENCRYPT": ("aes_encrypt(", ", 'ECB', 'PKCS')"),
+    "ARRAY_CONTAINS": ("coalesce(array_contains(", "), false)"),
+    "ASIN": ("nullif(asin(", _NOT_A_NUMBER),
     "APPROX_DISTINCT": ("approx_count_distinct(", ")"),
     "GREATEST": ("element_at(array_sort(array(", ")), -1)"),  # NULL where one is; Spark skips it
     "IS_NOT_DISTINCT_FROM": ("equal_null(", ")"),
@@ -206,7 +211,13 @@ FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "LOGGED_IN_USER": ("current_user(", ")"),
     "MASK_HASH": ("sha2(", ", 256)"),
     "MID": ("substring(", ")"),
+    "PMOD": (
+        "zip_with(array(",
+        "), (d, n) -> if(n < 0, (d % n + n) % n, pmod(d, n)))[0]",
+        "), array(",
+    ),
     "SIZE": ("coalesce(size(", "), -1)"),  # of NULL; Spark's answer depends on its ANSI mode
+    "SQRT": ("nullif(sqrt(", _NOT_A_NUMBER),
     "STD": ("stddev_pop(", ")"),  # of a sample in Spark, and so the next two
     "STDDEV": ("stddev_pop(", ")"),
     "TO_EPOCH_MILLI": ("unix_millis(", ")"),
@@ -214,10 +225,8 @@ FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"FLOOR_{unit}": (f"date_trunc('{unit}', ", ")") for unit in _UNITS},
 }
 _RANKING: Final = frozenset(
-    {
-        "CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTILE", "PERCENT_RANK", "RANK", "ROW_NUMBER",
-    }
-)  # fmt: skip
+    {"CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTILE", "PERCENT_RANK", "RANK", "ROW_NUMBER"}
+)
 """Functions that Spark wants a window with an order for."""
 WORDS: Final[Mapping[str, str]] = {"GROUPING__ID": "grouping_id()"}
 """Names that stand for a call."""
@@ -263,6 +272,7 @@ class ExpressionParser(ABC):
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
+        self._depth = 0  # of regions in regions
 
     @abstractmethod
     def query(self, parent: Scope) -> None:
@@ -277,6 +287,15 @@ class ExpressionParser(ABC):
 
     def region(self, scope: Scope, stop: Stop) -> None:
         """Tokens up to ``stop``, a closing parenthesis or the end, subqueries included."""
+        start = self.cursor.at
+        self._depth += 1
+        self._read(scope, stop)
+        self._depth -= 1
+        if not self._depth:
+            for at, text in concatenations(self.cursor.tokens[start : self.cursor.at]):
+                scope.edits.append(Edit(at, at, text))
+
+    def _read(self, scope: Scope, stop: Stop) -> None:
         cursor, cases = self.cursor, 0
         groups: list[int] = []  # of each parenthesis that is open, the CASEs around it
         while not cursor.at_end() and cursor.key != ";":
@@ -334,7 +353,9 @@ class ExpressionParser(ABC):
         is_query = self._opens_query()
         cursor.expect("(")
         if is_query:
-            self.query(scope)
+            depth, self._depth = self._depth, 0
+            self.query(scope.child())
+            self._depth = depth
         else:
             self.region(scope, _never)
         cursor.expect(")")
@@ -357,10 +378,10 @@ class ExpressionParser(ABC):
         self.group(scope)
         end = cursor.tokens[cursor.at - 1]
         if between:
-            commas = _commas(cursor.tokens[first : cursor.at])
-            if len(commas) != 1:
+            found = commas(cursor.tokens[first : cursor.at])
+            if len(found) != 1:
                 return
-            scope.edits.append(Edit(commas[0].start, commas[0].end, between[0]))
+            scope.edits.append(Edit(found[0].start, found[0].end, between[0]))
         scope.edits.append(Edit(name.start, start.end, opening))
         scope.edits.append(Edit(end.start, end.end, closing))
 
@@ -470,16 +491,6 @@ class ExpressionParser(ABC):
 
 def _never(_: Cursor) -> bool:
     return False
-
-
-def _commas(group: Sequence[Token]) -> list[Token]:
-    """The commas of a group, without those of groups in it."""
-    depth, found = 0, []
-    for token in group:
-        depth += (token.key in ("(", "[")) - (token.key in (")", "]"))
-        if token.key == "," and depth == 1:
-            found.append(token)
-    return found
 
 
 def _at_sort_item_end(cursor: Cursor) -> bool:

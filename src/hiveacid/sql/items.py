@@ -33,14 +33,32 @@ def item_of(tokens: Sequence[Token]) -> Item:
     expression, name = tokens, ""
     if before is not None and last.is_name and _is_alias(last, before, tokens):
         expression, name = tokens[: -2 if before.key == "AS" else -1], name_of(last).lower()
+    named = name or _name_within(expression)
     parts = tuple(name_of(token).lower() for token in expression[::2])
     is_path = all(one.is_name for one in expression[::2]) and all(
         one.key == "." for one in expression[1::2]
     )
     if not is_path or len(expression) % 2 == 0 or expression[0].key in _VALUES:
-        field = last if before is not None and before.key == "." and last.is_name else None
-        return Item(name or (name_of(field).lower() if field else ""), (), _is_several(tokens))
-    return Item(name or parts[-1], parts)
+        return Item(named, (), _is_several(tokens))
+    return Item(named, parts)
+
+
+def _name_within(expression: Sequence[Token]) -> str:
+    """What Hive calls an expression: by the column or the field that it is, also in parentheses;
+    a cast of a column by the column.
+    """
+    while len(expression) > 2 and expression[0].key == "(" and expression[-1].key == ")":
+        expression = expression[1:-1]
+    if expression[0].key == "SELECT":
+        return ""
+    if len(expression) > 3 and expression[0].key == "CAST":
+        end = next((at for at, token in enumerate(expression) if token.key == "AS"), 0)
+        expression = expression[2:end]
+        if any(one.key not in ("", ".") and not one.is_name for one in expression):
+            return ""
+    last, before = expression[-1], expression[-2].key if len(expression) > 1 else "."
+    is_name = last.is_name and before == "." and last.key not in _VALUES
+    return name_of(last).lower() if is_name else ""
 
 
 def _is_alias(last: Token, before: Token, tokens: Sequence[Token]) -> bool:

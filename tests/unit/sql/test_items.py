@@ -19,7 +19,13 @@ TITLES = {
     "id div v, v like p, interval '1' day, interval '1' day x, date '2020-01-01'": (
         "_c0,_c1,_c2,x,_c4"
     ),
-    "m['k'], m['k'] k, s.f, a[0].f, upper(v), count(*) n, cast(id as int)": "_c0,k,f,f,_c4,n,_c6",
+    "m['k'], m['k'] k, s.f, a[0].f, upper(v), count(*) n, cast(id as int)": "_c0,k,f,f,_c4,n,id",
+    "cast(t.v as decimal(5, 1)), cast(id + 1 as int), cast(f(v) as int), ((t.v)), (id) + (v)": (
+        "v,_c1,_c2,v,_c4"
+    ),
+    "cast(null as int), cast('x' as char(1)), cast(id as int) c, -(id), (select 1 id)": (
+        "_c0,_c1,c,_c3,_c4"
+    ),
     "id between 1 and v, `id` `a``b`, -id, v || v": "_c0,a`b,_c2,_c3",
 }
 

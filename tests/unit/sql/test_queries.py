@@ -46,6 +46,32 @@ TEXTS = {
         "last_day(add_months(d, n)), add_months(d, n)))[0], add_months(id, 1, 'yyyy') from P0 "
         "as `t`"
     ),
+    "select pmod(id, -3), sqrt(id), array_contains(a, v) from t": (
+        "select zip_with(array(id), array( -3), (d, n) -> if(n < 0, (d % n + n) % n, pmod(d, n)))"
+        "[0], nullif(sqrt(id), double('NaN')), coalesce(array_contains(a, v), false) from P0 as "
+        "`t`"
+    ),
+    # || binds less than + and -
+    "select 'a' || id + 1 || 'b' x, 1 + 1 || -2 y, id || v + 2 z from t where v - 1 || 'x' = 'y'": (
+        "select 'a' || (id + 1) || 'b' x, (1 + 1) || -2 y, id || (v + 2) z from P0 as `t` where "
+        "(v - 1) || 'x' = 'y'"
+    ),
+    "select 'a' 'b' || (id || v - 1) || f(1 - 2, 'x' || 1 - mid(v, 1)), date '2020-01-01' || 1": (
+        "select 'a' 'b' || (id || (v - 1)) || f(1 - 2, 'x' || (1 - substring(v, 1))), "
+        "date '2020-01-01' || 1"
+    ),
+    "select 'a' || case when v then 1 + 2 else 'x' || 3 - 4 end + 5 || (select 'b' || 1 + 2)": (
+        "select 'a' || (case when v then 1 + 2 else 'x' || (3 - 4) end + 5) || "
+        "(select 'b' || (1 + 2))"
+    ),
+    "select 'a' || id + sum(v) over (order by 1 + 2) || d + interval '1' day, 'x' || 1 q": (
+        "select 'a' || id + sum(v) over (order by 1 + 2 NULLS LAST) || d + interval '1' day, "
+        "'x' || 1 q"
+    ),
+    "select 'a' || id + rank() over (order by id) from t order by 'a' || 1 + 2": (
+        "select 'a' || (id + rank() over (order by id NULLS LAST)) from P0 as `t` "
+        "order by 'a' || (1 + 2) NULLS LAST"
+    ),
     # a window without order for what ranks rows
     "select rank() over (partition by v), row_number() over (), lag(id, 1) ignore nulls over () "
     "from t": (
@@ -301,6 +327,16 @@ def test_a_statement_that_changes_rows_asks_for_the_virtual_columns_it_names() -
     )
     assert isinstance(merged, Merge)
     assert merged.virtual == ROW_ID
+
+
+@pytest.mark.parametrize(
+    "where", ["exists (select id", "v > (select min(id) id", "id in (select id"]
+)
+def test_a_condition_on_a_derived_table_is_none_on_subqueries_in_it(where: str) -> None:
+    query = bound(f"select 1 from (select id from t where {where} from d2.s)) q where id = 5")
+    assert isinstance(query, Query)
+    found = {ref.name: ref.predicate for ref in query.tables.values()}
+    assert found == {T: Compare("id", Op.EQ, 5), S: ANYTHING}
 
 
 def test_a_table_that_is_a_query_is_read_with_all_columns() -> None:
