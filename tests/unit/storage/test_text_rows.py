@@ -192,3 +192,19 @@ def test_a_value_nested_too_deep_is_refused() -> None:
     kind = "array<" * 8 + "int" + ">" * 8
     with pytest.raises(UnsupportedError, match="Unable to work with level 8"):
         read(b"1\n", f"v {kind}", RowFormat())
+
+
+def test_a_zone_is_a_name_an_offset_or_none() -> None:
+    zones = " Europe/London|Europe/London| GMT+01:00|GMT+1:00| +01:00|+01:00| +1:00|+0100| +1"
+    texts = [f"2016-05-03 12:26:34.25{zone}" for zone in zones.split("|")]
+    moment = datetime.datetime(2016, 5, 3, 11, 26, 34, 250000, datetime.UTC)
+    kind = "t timestamp with local time zone"
+    assert read("\n".join(texts).encode(), kind) == [(moment,)] * len(texts)
+    rest = b"2016-05-03 12:26:34Z\n2016-05-03 01:02:03\n2016-05-03\n2016-05-03 12:26:34 Nowhere\n"
+    found = [row[0] for row in read(rest + b"2016-05-03T12:26:34+01:00\nMay 3 2016\n", kind)]
+    assert [str(one) for one in found] == [
+        "2016-05-03 12:26:34+00:00",
+        "2016-05-03 01:02:03+00:00",
+        "2016-05-03 00:00:00+00:00",
+        *("None",) * 3,
+    ]

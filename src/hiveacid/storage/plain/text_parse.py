@@ -9,8 +9,10 @@ by bisection.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
@@ -211,6 +213,11 @@ _TIMESTAMP: Final = (
     r"^\s*(?P<y>[0-9]{1,4})-(?P<m>[0-9]{1,2})-(?P<d>[0-9]{1,2})[ T]"
     r"(?P<h>[0-9]{1,2}):(?P<n>[0-9]{1,2}):(?P<s>[0-9]{1,2})(?:\.(?P<f>[0-9]{1,9}))?\s*$"
 )
+_ZONED: Final = (
+    r"^(?P<w>\s*[0-9]{1,4}-[0-9]{1,2}-[0-9]{1,2}(?: [0-9:.]+)?)\s*"
+    r"(?P<z>[A-Za-z][A-Za-z0-9_/+:-]*|[+-][0-9:]+)?\s*$"
+)
+_OFFSET: Final = re.compile(r"(?:GMT|UTC|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 _SECONDS_A_DAY: Final = 86_400
 _WIDE: Final = pa.decimal256(76, 38)
 
@@ -381,18 +388,33 @@ def _timestamp(data: pa.Array) -> pa.Array:
 
 
 def _zoned(data: pa.Array) -> pa.Array:
-    """A time and the name of its zone."""
-    wall = _timestamp(pc.replace_substring_regex(data, rb" [A-Za-z][A-Za-z0-9_/+:-]*$", b""))
-    zones = pc.extract_regex(_text(data), r" (?P<z>[A-Za-z][A-Za-z0-9_/+:-]*)\s*$")
-    names = pc.struct_field(zones, [0]).dictionary_encode()
+    """A time and its zone, by name or as an offset; UTC where there is none."""
+    parts = pc.extract_regex(_text(data), _ZONED)
+    text = pc.struct_field(parts, [0])
+    midnight = pc.binary_join_element_wise(text, "00:00:00", " ")
+    wall = _timestamp(pc.if_else(pc.match_substring(text, ":"), text, midnight))
+    names = pc.struct_field(parts, [1]).dictionary_encode()
     found = pa.nulls(len(data), pa.timestamp("us", tz="UTC"))
     for number, name in enumerate(names.dictionary.to_pylist()):
         there = pc.fill_null(pc.equal(names.indices, number), False)
-        local = pc.assume_timezone(
-            pc.if_else(there, wall, None), name, ambiguous="earliest", nonexistent="latest"
-        )
-        found = pc.coalesce(found, local.cast(found.type))
+        found = pc.coalesce(found, _in_zone(pc.if_else(there, wall, None), name))
     return found
+
+
+def _in_zone(wall: pa.Array, zone: str) -> pa.Array:
+    """The moments of wall clocks in a zone; NULL in one that is not known."""
+    kind = pa.timestamp("us", tz="UTC")
+    offset = _OFFSET.fullmatch(zone)
+    if offset is not None:
+        sign, hours, minutes = offset.groups("0")
+        ahead = timedelta(hours=int(sign + hours), minutes=int(sign + minutes))
+        wall, zone = pc.subtract(wall, pa.scalar(ahead, pa.duration("us"))), ""
+    try:
+        return pc.assume_timezone(
+            wall, "UTC" if zone in ("", "Z") else zone, ambiguous="earliest", nonexistent="latest"
+        ).cast(kind)
+    except pa.ArrowInvalid:
+        return pa.nulls(len(wall), kind)
 
 
 def _days(found: pa.Array) -> tuple[_Numbers, Mask]:
