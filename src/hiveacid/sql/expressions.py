@@ -24,6 +24,7 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, position
 from hiveacid.sql.operands import commas, concatenations
+from hiveacid.sql.spellings import FUNCTIONS, NEGATED, RANKING, UNITS, WORDS
 from hiveacid.statements.values import VirtualColumn
 
 MOVED: Final = "\0"
@@ -189,49 +190,6 @@ class ParsedRows:
     rows: tuple[tuple[ParsedExpression, ...], ...]
 
 
-_UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-
-_LATER: Final = "if(to_date(d) = last_day(d), last_day(add_months(d, n)), add_months(d, n))"
-_NOT_A_NUMBER: Final = "), double('NaN'))"
-FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "ACOS": ("nullif(acos(", _NOT_A_NUMBER),
-    "ADD_MONTHS": ("zip_with(array(", f"), (d, n) -> {_LATER})[0]", "), array("),
-    "AES_DECRYPT": ("aes_decrypt(", ", 'ECB', 'PKCS')"),  # Spark's default is GCM
-    "AES_ENCRYPT": ("aes_encrypt(", ", 'ECB', 'PKCS')"),
-    "ARRAY_CONTAINS": ("coalesce(array_contains(", "), false)"),
-    "ASIN": ("nullif(asin(", _NOT_A_NUMBER),
-    "APPROX_DISTINCT": ("approx_count_distinct(", ")"),
-    "GREATEST": ("element_at(array_sort(array(", ")), -1)"),  # NULL where one is; Spark skips it
-    "IS_NOT_DISTINCT_FROM": ("equal_null(", ")"),
-    "ISFALSE": ("coalesce(not (", "), false)"),
-    "ISNOTFALSE": ("coalesce(", ", true)"),
-    "ISNOTTRUE": ("(not coalesce(", ", false))"),
-    "ISTRUE": ("coalesce(", ", false)"),
-    "LEAST": ("sort_array(array(", "))[0]"),
-    "LOGGED_IN_USER": ("current_user(", ")"),
-    "MASK_HASH": ("sha2(", ", 256)"),
-    "MID": ("substring(", ")"),
-    "PMOD": (
-        "zip_with(array(",
-        "), (d, n) -> if(n < 0, (d % n + n) % n, pmod(d, n)))[0]",
-        "), array(",
-    ),
-    "SIZE": ("coalesce(size(", "), -1)"),  # of NULL; Spark's answer depends on its ANSI mode
-    "SQRT": ("nullif(sqrt(", _NOT_A_NUMBER),
-    "STD": ("stddev_pop(", ")"),  # of a sample in Spark, and so the next two
-    "STDDEV": ("stddev_pop(", ")"),
-    "TO_EPOCH_MILLI": ("unix_millis(", ")"),
-    "VARIANCE": ("var_pop(", ")"),
-    **{f"FLOOR_{unit}": (f"date_trunc('{unit}', ", ")") for unit in _UNITS},
-}
-_RANKING: Final = frozenset(
-    {"CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTILE", "PERCENT_RANK", "RANK", "ROW_NUMBER"}
-)
-"""Functions that Spark wants a window with an order for."""
-WORDS: Final[Mapping[str, str]] = {"GROUPING__ID": "grouping_id()"}
-"""Names that stand for a call."""
-
-
 Stop = Callable[[Cursor], bool]
 
 _VIRTUAL_COLUMNS = {column.value: column for column in VirtualColumn}
@@ -331,6 +289,10 @@ class ExpressionParser(ABC):
             within_group = cursor.at > 1 and cursor.tokens[cursor.at - 2].key == "GROUP"
             cursor.skip(2)
             self.sort_items(scope, write=not within_group)
+        elif token.key == "NOT" and cursor.peek(1).key == "LIKE" and cursor.peek(2).key in NEGATED:
+            word = cursor.peek(2)
+            cursor.skip(3)
+            scope.edits.append(Edit(word.start, word.end, NEGATED[word.key]))
         elif token.kind is TokenKind.STRING:
             cursor.next()
             for dollar in re.finditer(r"\$\{", token.text):  # Spark would put a variable there
@@ -379,7 +341,9 @@ class ExpressionParser(ABC):
         end = cursor.tokens[cursor.at - 1]
         if between:
             found = commas(cursor.tokens[first : cursor.at])
-            if len(found) != 1:
+            by_number = cursor.tokens[cursor.at - 3 : cursor.at - 1]
+            is_plain = name.key == "PMOD" and by_number[0].key == ","
+            if len(found) != 1 or (is_plain and by_number[1].kind is TokenKind.NUMBER):
                 return
             scope.edits.append(Edit(found[0].start, found[0].end, between[0]))
         scope.edits.append(Edit(name.start, start.end, opening))
@@ -391,7 +355,7 @@ class ExpressionParser(ABC):
         name, group = cursor.next(), cursor.token
         self.group(scope)
         to, unit = cursor.tokens[cursor.at - 3], cursor.tokens[cursor.at - 2]
-        if to.key == "TO" and unit.key in _UNITS:
+        if to.key == "TO" and unit.key in UNITS:
             scope.edits.append(Edit(name.start, group.end, f"date_trunc('{unit.key}', "))
             scope.edits.append(Edit(to.start, unit.end, ""))
 
@@ -419,7 +383,7 @@ class ExpressionParser(ABC):
         if cursor.key in FUNCTIONS and cursor.peek(1).key == "(":
             self._call(scope)
             return
-        if cursor.key in _RANKING and cursor.peek(1).key == "(":
+        if cursor.key in RANKING and cursor.peek(1).key == "(":
             self._ranking(scope)
             return
         if cursor.key == "FLOOR" and cursor.peek(1).key == "(":

@@ -46,10 +46,18 @@ TEXTS = {
         "last_day(add_months(d, n)), add_months(d, n)))[0], add_months(id, 1, 'yyyy') from P0 "
         "as `t`"
     ),
+    "select pmod(id, 7) from t": "select pmod(id, 7) from P0 as `t`",
     "select pmod(id, -3), sqrt(id), array_contains(a, v) from t": (
         "select zip_with(array(id), array( -3), (d, n) -> if(n < 0, (d % n + n) % n, pmod(d, n)))"
         "[0], nullif(sqrt(id), double('NaN')), coalesce(array_contains(a, v), false) from P0 as "
         "`t`"
+    ),
+    "select ltrim(v), trim(both 'x' from v), trim(v, 'x'), rtrim(v, 'x') from t": (
+        "select ltrim(v), trim(both 'x' from v), btrim(v,  'x'), zip_with(array(v), array( 'x'), "
+        "(d, n) -> rtrim(n, d))[0] from P0 as `t`"
+    ),
+    "select v not like all ('a', 'b'), v not like any ('a'), v like all ('a') from t": (
+        "select v not like ANY ('a', 'b'), v not like ALL ('a'), v like all ('a') from P0 as `t`"
     ),
     # || binds less than + and -
     "select 'a' || id + 1 || 'b' x, 1 + 1 || -2 y, id || v + 2 z from t where v - 1 || 'x' = 'y'": (
