@@ -87,12 +87,14 @@ class Relation:
 @dataclass(frozen=True, slots=True)
 class Item:
     """A select item: the name of its column ('' for none), and the dotted name that it is, empty
-    where it is an expression; ``is_several`` where it may make any number of columns.
+    where it is an expression; ``is_several`` where it may make any number of columns, ``is_cast``
+    where it has its name from a column that is cast.
     """
 
     name: str
     column: tuple[str, ...] = ()
     is_several: bool = False
+    is_cast: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def item_of(tokens: Sequence[Token]) -> Item:
         one.key == "." for one in expression[1::2]
     )
     if not is_path or len(expression) % 2 == 0 or expression[0].key in _VALUES:
-        return Item(named, (), _is_several(tokens))
+        return Item(named, (), _is_several(tokens), is_cast=not name and tokens[0].key == "CAST")
     return Item(named, parts)
 
 
@@ -84,9 +84,14 @@ def titles(scope: Scope | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     if scope is None:
         return (), ()
-    places = list(scope.items)
-    names = [item.name or f"_c{place}" for place, item in enumerate(places)]
-    several = [place for place, item in enumerate(places) if item.is_several]
+    names: list[str] = []
+    cast: set[str] = set()
+    for place, item in enumerate(scope.items):
+        name = item.name or f"_c{place}"
+        is_taken = name in names and (item.is_cast or name in cast)
+        cast |= {name} if item.is_cast else set()
+        names.append(f"{name}_1" if is_taken else name)
+    several = [place for place, item in enumerate(scope.items) if item.is_several]
     if not several:
         return tuple(names), ()
     return tuple(names[: several[0]]), tuple(names[several[-1] + 1 :])
