@@ -13,6 +13,7 @@ import fsspec
 import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
+from pyarrow import parquet
 
 import hiveacid
 from hiveacid.errors import MissingFileError, StorageError
@@ -220,6 +221,9 @@ def test_what_failed_first_is_told_also_of_other_files_than_orc(
         writer.close()
     writer.abort()
     assert server.files == {}
+    writer.write_rows(pa.RecordBatch.from_pydict({"a": pa.array([1], pa.int32())}))
+    writer.close()
+    assert parquet.read_table(io.BytesIO(server.files["/t/f"])).to_pydict() == {"a": [1]}
 
 
 def test_a_file_whose_data_nodes_are_others_now_is_opened_anew(
