@@ -20,8 +20,8 @@ from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
-from hiveacid.storage.locations import one_name
-from hiveacid.storage.stores import Lookup
+from hiveacid.storage.locations import one_name, root_of
+from hiveacid.storage.stores import Lookup, names_its_server
 from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.view import TemporaryTables
 
@@ -128,7 +128,7 @@ def open_client(
     opening = Opening.EXISTING if warehouse is None else Opening.CREATE
     metastore = connect(url, clock=the_clock, options=_options(the_settings), opening=opening)
     try:
-        location = _default_location(metastore, root)
+        location, was_there = _default_location(metastore, root)
     except BaseException:
         metastore.close()
         raise
@@ -142,6 +142,8 @@ def open_client(
         files=files,
         session=uuid.uuid4().hex,
     )
+    if was_there and names_its_server(root_of(location)):
+        manager.files = replace(manager.files, reached=frozenset({root_of(location)}))
     return Client(metastore, manager, the_clock, the_settings, location, the_threads)
 
 
@@ -168,15 +170,18 @@ def _compaction_options(settings: Settings) -> CompactionOptions:
     )
 
 
-def _default_location(metastore: Metastore, warehouse: str | None) -> str:
-    """Where the database ``default`` lies, which is made where there is none.
+def _default_location(metastore: Metastore, warehouse: str | None) -> tuple[str, bool]:
+    """Where the database ``default`` lies, which is made where there is none; and whether it was
+    there.
 
     Raises:
         InvalidInputError: it is to be made and there is no ``warehouse``, or lies elsewhere.
     """
+    was_there = True
     try:
         location = metastore.get_database(DEFAULT_DATABASE).location
     except NotFoundError:
+        was_there = False
         if warehouse is None:
             raise InvalidInputError(
                 f"The metastore {metastore.url} is new: where do its tables go?",
@@ -192,7 +197,7 @@ def _default_location(metastore: Metastore, warehouse: str | None) -> str:
             warehouse=warehouse,
             location=location,
         )
-    return location
+    return location, was_there
 
 
 def _location(warehouse: str) -> str:

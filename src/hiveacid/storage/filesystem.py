@@ -220,10 +220,9 @@ class FileSystem:
         begin = partial(self._fs.open_output_stream, path, compression=None)
         if self.is_object_store or self._root == LOCAL:
             return self._asked(path, begin)
-        ask = partial(self._retries.run, subject=path)
-        put = partial(self._write, path)
+        ask, write = partial(self._retries.run, subject=path), partial(self._write, path)
         remove = partial(self.delete_file, path)
-        return open_held(lambda: ask(begin), lambda data: ask(partial(put, data)), remove)
+        return open_held(lambda: ask(begin), lambda data: ask(partial(write, data)), remove)
 
     def read_bytes(self, path: str) -> bytes:
         """The whole of a small file."""
@@ -462,6 +461,8 @@ class Files:
     s3: S3Access = field(default=S3Access(), kw_only=True)
     hadoop: Lookup | None = field(default=None, kw_only=True, repr=False, compare=False)
     retries: Retries = field(default=Retries(), kw_only=True, repr=False, compare=False)
+    reached: frozenset[str] = field(default=frozenset(), kw_only=True, repr=False, compare=False)
+    """Roots that are known to be right: others have reached them."""
     _systems: dict[str, FileSystem] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -483,7 +484,8 @@ class Files:
         Raises:
             InvalidInputError: no file system of that scheme.
         """
-        return FileSystem(root, self._s3_access() if is_s3(root) else self.s3, self.retries)
+        retries = self.retries.of_a_server(answers=root in self.reached or None)
+        return FileSystem(root, self._s3_access() if is_s3(root) else self.s3, retries)
 
     def _s3_access(self) -> S3Access:
         known = next((fs.s3 for root, fs in self._systems.items() if is_s3(root)), None)

@@ -124,6 +124,11 @@ def is_s3(root: str) -> bool:
     return root.startswith(_SCHEMES)
 
 
+def names_its_server(root: str) -> bool:
+    """Whether locations say which server they are on; where S3 is served is said elsewhere."""
+    return root.startswith(_HDFS)
+
+
 @lru_cache(maxsize=64)
 def opened_root(root: str, s3: S3Access, deadline_s: float) -> tuple[pafs.FileSystem, str]:
     """The library's file system of a root, and what its paths begin with, such as a bucket;

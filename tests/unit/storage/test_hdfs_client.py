@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyarrow import fs as pafs
 from pyarrow import parquet
 
 import hiveacid
+from hiveacid.client import open_client
 from hiveacid.errors import MissingFileError, StorageError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import INT
@@ -269,3 +271,22 @@ def test_the_umask_is_that_of_hadoops_configuration(tmp_path: Path) -> None:
             assert hadoop_umask(environment) == int(umask, 8)
         for place in conf.iterdir():
             place.unlink()
+
+
+def test_a_name_node_of_a_metastore_that_is_there_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise ConnectionRefusedError("Connection refused (os error 111)")
+
+    monkeypatch.setattr("hiveacid.storage.filesystem.opened_root", refused)
+    waited_s = []
+    for warehouse in ("hdfs://nn:1/wh", "hdfs://nn:1/wh", None):
+        clock = ManualClock()
+        url = f"sqlite:///{tmp_path}/m.db"
+        with closing(open_client(url, warehouse=warehouse, clock=clock)) as client:
+            began_s = clock.monotonic_s()
+            with pytest.raises(StorageError, match="does not answer"):
+                client.files.at("hdfs://nn:1/wh/t")
+            waited_s.append(clock.monotonic_s() - began_s)
+    assert waited_s[0] < 10 and min(waited_s[1:]) > 40, "at first it may be a wrong address"
