@@ -9,8 +9,9 @@ tables of ours, ``table_changes('emp', 3, 9)`` among them, and those are read by
 function reads in one task, and gives Spark rows of Python. It serves text that only Spark sees:
 EXECUTE IMMEDIATE, or a session that is not enabled.
 
-    table_changes(table, first [, last])   what changed in these versions, both ends included; its
-                                           columns are the table's (PySpark 4)
+    table_changes(table, first [, last])   what changed in these versions, or between these times,
+                                           both ends included; its columns are the table's (PySpark
+                                           4)
     table_history(table [, limit])         the commits that wrote to a table, the last first
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.options import FEED, Options
@@ -125,18 +127,14 @@ def _table_changes(place: _Place) -> Any:
         ) -> AnalyzeResult:
             from hiveacid.connectors.batch_read import table_schema, with_change_types
 
-            _version(first.value)
-            if last is not None:
-                _version(last.value)
+            _asked(first.value, None if last is None else last.value)
             return udtf.AnalyzeResult(with_change_types(table_schema(place.options(table.value))))
 
-        def eval(self, table: str, first: int, last: int | None = None) -> Iterator[Any]:
+        def eval(self, table: str, first: object, last: object = None) -> Iterator[Any]:
             from hiveacid.connectors.batch_read import ChangesReader
 
-            asked = {FEED[0]: "true", "startingVersion": _version(first)}
-            if last is not None:
-                asked["endingVersion"] = _version(last)
-            reader = ChangesReader(place.options(table, **asked), self._schema)
+            asked = place.options(table, **{FEED[0]: "true"}, **_asked(first, last))
+            reader = ChangesReader(asked, self._schema)
             for partition in reader.partitions():
                 for batch in reader.read(partition):
                     yield from _rows(batch, self._schema)
@@ -165,10 +163,25 @@ _FUNCTIONS: Final[Mapping[str, Callable[[_Place], Any]]] = {
 }
 
 
-def _version(value: object) -> str:
-    if not isinstance(value, int) or value < 0:
-        raise InvalidInputError(f"A version is a whole number, a constant, and not {value!r}")
-    return str(value)
+def _asked(first: object, last: object) -> dict[str, str]:
+    """The options for both ends, each a version or a time.
+
+    Raises:
+        InvalidInputError: one is neither.
+    """
+    found = {}
+    for side, value in (("starting", first), ("ending", last)):
+        if isinstance(value, datetime):  # Spark's, in the time zone of the process
+            value = value.astimezone(timezone.utc)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            found[f"{side}Version"] = str(value)
+        elif isinstance(value, (str, date)):
+            found[f"{side}Timestamp"] = str(value)
+        elif value is not None or side == "starting":
+            raise InvalidInputError(
+                f"A version is a whole number or a time, a constant, and not {value!r}"
+            )
+    return found
 
 
 def _rows(batch: pa.RecordBatch, schema: StructType) -> Iterator[tuple[Any, ...]]:

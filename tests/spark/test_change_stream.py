@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,17 @@ def test_a_stream_of_rows_that_was_away_for_too_long_is_told_so(alone: Session) 
     assert Reader(alone, startingWriteId="4").next() == []
 
 
+def test_a_stream_begins_at_a_time(alone: Session) -> None:
+    for number in (1, 2):
+        _insert(alone, number)
+    second, first = (one.committed_ms or 0 for one in alone.table("t").history())
+    moment = datetime.fromtimestamp(second / 1000, timezone.utc).isoformat()
+    reader = Reader(alone, startingTimestamp=moment, **FEED)
+    _insert(alone, 3)
+    among = 2 if first < second else 1
+    assert reader.next() == [(1, "insert", 1), (2, "insert", 2), (3, "insert", 3)][among - 1 :]
+
+
 def test_a_dropped_partition_is_a_change(alone: Session) -> None:
     alone.sql(f"create table parts (id int) partitioned by (p int) {ACID}")
     parts = alone.table("parts")
@@ -257,6 +269,8 @@ WRONG = {
     "needs the first version that is read": {},
     "startingVersion is a version or 'latest', not 'x'": {"startingVersion": "x"},
     "two names of one option": {"startingVersion": "1", "startingWriteId": "1"},
+    "startingVersion and startingTimestamp": {"startingVersion": "1", "startingTimestamp": "2026"},
+    "'2026' is no time": {"startingTimestamp": "2026"},
     "has no version 7 yet": {"startingVersion": "7"},
     "skipChangeCommits does not go with": {"startingVersion": "1", "skipChangeCommits": "true"},
     "no option endingversion here": {"startingVersion": "1", "endingVersion": "2"},

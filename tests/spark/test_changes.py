@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hiveacid
+from hiveacid import functions
 from hiveacid.errors import AcidError, InvalidInputError
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
@@ -102,6 +104,13 @@ WRONG = {
         "startingVersion": "2",
         "endingVersion": "1",
     },
+    "startingVersion and startingTimestamp are two ways": {
+        "readChangeFeed": "true",
+        "startingVersion": "1",
+        "startingTimestamp": "2026-01-01",
+    },
+    "'then' is no time": {"readChangeFeed": "true", "startingTimestamp": "then"},
+    "endingTimestamp needs readChangeFeed": {"endingTimestamp": "2026-01-01"},
     "startingVersion is a whole number": {"readChangeFeed": "true", "startingVersion": "first"},
     "deduplicationMode is one of": {
         "readChangeFeed": "true",
@@ -141,3 +150,27 @@ def test_sql_has_the_words_of_spark_and_of_delta(acid: Session, emp: AcidTable) 
     assert acid.sql(counted).collect()[0].n == 1
     with pytest.raises(InvalidInputError, match="no version 9 yet"):
         acid.sql("select * from table_changes('emp', 9)")
+
+
+@in_python
+def test_times_of_commits_serve_for_versions(
+    acid: Session, spark: SparkSession, emp: AcidTable, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    commits = {int(one.write_id): one.committed_ms or 0 for one in emp.history()}
+    second, third = (
+        datetime.fromtimestamp(commits[number] / 1000, timezone.utc) for number in (2, 3)
+    )
+    between = f"emp changes from timestamp '{second}' to timestamp '{third}'"
+    assert events(acid.sql(f"select * from {between}")) == CHANGED
+    assert events(acid.sql(f"select * from table_changes('emp', '{second}')")) == CHANGED
+    assert events(emp.changes(since=second, bounds="[]", key="id")) == PAIRED
+    options = {"metastore": url, "readChangeFeed": "true", "startingTimestamp": str(second)}
+    found = spark.read.format("hiveacid").options(**options, endingTimestamp=str(third))
+    assert events(found.load("emp")) == CHANGED
+    functions.register(acid)
+    try:
+        text = f"select * from table_changes('emp', timestamp '{second}', '{third}')"
+        assert events(spark.sql(text)) == CHANGED
+    finally:
+        functions.unregister(spark)

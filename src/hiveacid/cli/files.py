@@ -267,8 +267,8 @@ def _rows(reader: object, limit: int | None) -> Iterator[tuple[object, ...]]:
 
 @app.command()
 @click.argument("table")
-@click.option("--since", type=click.IntRange(0), help="After this version.")
-@click.option("--until", type=click.IntRange(0), help="Up to this version; else all.")
+@click.option("--since", metavar="VERSION", help="After this version, or this time.")
+@click.option("--until", metavar="VERSION", help="Up to this version, or this time; else all.")
 @click.option("--key", metavar="COLUMNS", help="Pair updates by these, with commas between.")
 @click.option("--deduplication", metavar="MODE", default="dropCarryovers", show_default=True)
 @click.option("--consumer", metavar="NAME", help="Go on from where it has read to.")
@@ -277,8 +277,8 @@ def _rows(reader: object, limit: int | None) -> Iterator[tuple[object, ...]]:
 @json_option
 def changes(
     table: str,
-    since: int | None,
-    until: int | None,
+    since: str | None,
+    until: str | None,
     key: str | None,
     deduplication: str,
     consumer: str | None,
@@ -286,12 +286,13 @@ def changes(
     url: str | None,
     as_json: bool,
 ) -> None:
-    """Print what changed in TABLE between two versions (write ids). A consumer moves once all is
-    printed; --since is where a new one begins.
+    """Print what changed in TABLE between two versions (write ids), or two times ('2026-11-22
+    18:30'; UTC where it has no zone). A consumer moves once all is printed; --since is where a new
+    one begins.
     """
+    ends = (int(one) if one and one.isdecimal() else one for one in (since, until))
     asked: dict[str, Any] = {
-        "since": since,
-        "until": until,
+        **dict(zip(("since", "until"), ends, strict=True)),
         "key": None if key is None else key.split(","),
         "deduplication": deduplication,
         "consumer": consumer,

@@ -278,11 +278,11 @@ def range_asked(options: Options) -> ChangeRange:
     Raises:
         InvalidInputError: it is not said where they begin, or an option is wrong.
     """
-    since, until = options.number("startingVersion"), options.number("endingVersion")
+    since, until = options.end("starting"), options.end("ending")
     if since is None:
         raise InvalidInputError(
             "readChangeFeed needs the first version whose changes are read",
-            note=".option('startingVersion', 3); a version is a write id.",
+            note=".option('startingVersion', 3); a version is a write id. Or startingTimestamp.",
             option="startingVersion",
         )
     return replace(form_asked(options), since=since, until=until)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.history import AsOf, as_of
+from hiveacid.model.history import AsOf, as_of, version_or_time
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -21,6 +21,8 @@ FEED: Final = (
     "readChangeFeed",
     "startingVersion",
     "endingVersion",
+    "startingTimestamp",
+    "endingTimestamp",
     "key",
     "deduplicationMode",
     "computeUpdates",
@@ -35,7 +37,7 @@ SOURCE: Final = (
     "maxWriteIdsPerTrigger",
     "maxBytesPerTrigger",
     "skipChangeCommits",
-    *(name for name in FEED if name != "endingVersion"),
+    *(name for name in FEED if not name.startswith("ending")),
     "consumer",
     "consumerRetainDays",
 )
@@ -116,6 +118,21 @@ class Options:
         if text.lower() not in ("true", "false"):
             raise InvalidInputError(f"Option {name} is true or false, not {text!r}", option=name)
         return text.lower() == "true"
+
+    def end(self, side: str) -> int | AsOf | None:
+        """One end of the changes that are read, of which ``side`` is starting or ending: by version
+        or by time; None where it is not given.
+
+        Raises:
+            InvalidInputError: it is given by both, or is none.
+        """
+        number, moment = self.number(f"{side}Version"), self.more.get(f"{side}timestamp")
+        if number is not None and moment is not None:
+            raise InvalidInputError(
+                f"{side}Version and {side}Timestamp are two ways to say one thing",
+                option=f"{side}Timestamp",
+            )
+        return number if moment is None else version_or_time(f"{side}Timestamp", moment)
 
     def number(self, name: str) -> int | None:
         """An option that is a number from 0 on; None where it is not given.

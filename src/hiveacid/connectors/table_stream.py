@@ -36,10 +36,10 @@ from hiveacid.connectors.batch_read import (
 )
 from hiveacid.connectors.options import Options
 from hiveacid.errors import ConflictError, InvalidInputError, SnapshotExpiredError, UnsupportedError
-from hiveacid.model.history import ConsumerMove, Pin, PinKind, Version
+from hiveacid.model.history import AsOf, ConsumerMove, Pin, PinKind, Version, version_or_time
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.model.valid import RangeValidity, ValidWriteIdList
-from hiveacid.statements.changes import is_before, last_version, state_of
+from hiveacid.statements.changes import is_before, last_version, state_at_time, state_of
 from hiveacid.txn.pins import (
     check_no_other_cleaner,
     consumer_pin,
@@ -338,6 +338,8 @@ class ChangeStreamReader(TableStream):
                 )
             if self._starting == _LATEST:
                 first = last_version(own, table, now, own.version(table.name, write_id=0))
+            elif isinstance(self._starting, AsOf):
+                first = state_at_time(own, table, now, self._starting, included=False)
             else:
                 first = state_of(own, table, now, int(self._starting), included=False)
             self._consumer.begin(own, table, first)
@@ -396,19 +398,20 @@ class LimitedChangeStreamReader(ChangeStreamReader, Limited):
     """A stream of changes, a batch of which may have an end where Spark can say so."""
 
 
-def _starting(options: Options) -> str | None:
-    """``startingVersion``, or its other name.
+def _starting(options: Options) -> str | AsOf | None:
+    """``startingVersion``, or its other name, or ``startingTimestamp``.
 
     Raises:
-        InvalidInputError: both, or no version.
+        InvalidInputError: two of them, or no version, or no time.
     """
-    given = [options.more.get(name) for name in ("startingversion", "startingwriteid")]
-    if None not in given:
-        raise InvalidInputError(
-            "startingVersion and startingWriteId are two names of one option",
-            option="startingVersion",
-        )
-    text = given[0] or given[1]
+    names = ("startingVersion", "startingWriteId", "startingTimestamp")
+    given = [name for name in names if options.more.get(name.lower()) is not None]
+    if len(given) > 1:
+        both = " and ".join(given)
+        raise InvalidInputError(f"{both} are two names of one option", option=given[-1])
+    text = options.more[given[0].lower()] if given else None
+    if given == [names[-1]]:
+        return version_or_time(names[-1], text)  # type: ignore[return-value]
     if text is not None and text != _LATEST and not (text.isascii() and text.isdigit()):
         raise InvalidInputError(
             f"Option startingVersion is a version or 'latest', not {text!r}",

@@ -9,7 +9,7 @@ commits of the metastore, and seen by a list of valid write ids like any other s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timezone
 from enum import Enum
 from typing import Final
@@ -111,6 +111,21 @@ class AsOf:
     def at(self, now_ms: int) -> AsOf:
         """The same, as of a statement's time."""
         return self if self.time_of is None else AsOf(time_ms=self.time_of(now_ms))
+
+
+def version_or_time(name: str, given: object) -> int | AsOf | None:
+    """One end of a range of changes, as a user gives it: a write id or a time; None is none.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    if given is None:
+        return None
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
+    if isinstance(given, (str, date)):
+        return AsOf(time_ms=moment_ms(given))
+    raise InvalidInputError(f"{name} is a version, a whole number, or a time, not {given!r}")
 
 
 def as_of(write_id: object, moment: object, tag: object) -> AsOf | None:
@@ -336,7 +351,8 @@ class Deduplication(Enum):
 @dataclass(frozen=True, slots=True)
 class ChangeRange:
     """The changes after ``since`` (with it, where ``includes_since``), up to ``until`` and with it,
-    unless ``includes_until`` is False; None is what is committed now.
+    unless ``includes_until`` is False; None is what is committed now. Both are write ids, or times:
+    those of commits.
 
     ``key`` pairs deletes and inserts into updates: None takes the table's PRIMARY KEY, if any, and
     no names pair nothing; nor does anything without ``computes_updates``.
@@ -345,8 +361,8 @@ class ChangeRange:
     (None: there is to be one), and ``keep_ms`` how long it may stay away before its files go.
     """
 
-    since: int | None
-    until: int | None = None
+    since: int | AsOf | None
+    until: int | AsOf | None = None
     key: tuple[str, ...] | None = None
     deduplication: Deduplication = Deduplication.DROP_CARRYOVERS
     computes_updates: bool = True
@@ -357,8 +373,19 @@ class ChangeRange:
 
     def __post_init__(self) -> None:
         for one in (self.since, self.until):
-            if one is not None and one < 0:
+            if isinstance(one, int) and one < 0:
                 raise InvalidInputError(
                     f"There is no version {one}: versions begin with 1, and before is 0",
                     version=one,
                 )
+        times = [one.time_ms for one in (self.since, self.until) if isinstance(one, AsOf)]
+        if len(times) == 2 and None not in times and times[0] > times[1]:  # type: ignore[operator]
+            raise InvalidInputError("Changes end at a time before that at which they begin")
+
+    def at(self, now_ms: int) -> ChangeRange:
+        """The same, as of a statement's time."""
+        ends = (
+            one.at(now_ms) if isinstance(one, AsOf) else one for one in (self.since, self.until)
+        )
+        since, until = ends
+        return replace(self, since=since, until=until)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.history import ChangeRange, Deduplication, PinKind
+from hiveacid.model.history import ChangeRange, Deduplication, PinKind, version_or_time
 from hiveacid.model.tables import Table, TableName
 from hiveacid.past import kept_ms
 from hiveacid.statements.arguments import checked
@@ -29,8 +29,8 @@ _BOUNDS = ("(]", "[]", "()", "[)")
 def read_changes(
     table: SessionTable,
     *,
-    since: int | None = None,
-    until: int | None = None,
+    since: int | str | date | None = None,
+    until: int | str | date | None = None,
     bounds: str = "(]",
     columns: str | Sequence[str] | None = None,
     key: str | Sequence[str] | None = None,
@@ -42,11 +42,13 @@ def read_changes(
     """The changes of a session's table after version ``since``, up to and with ``until`` (None: all
     that is committed), as Arrow batches; the state at ``since`` with them is that at ``until``.
 
-    A version is a write id. ``bounds`` says which ends belong to it: ``"(]"``, ``"[]"``, ``"()"``
-    or ``"[)"``. The columns are the table's, or those of ``columns``, then ``_change_type``
-    (``insert``, ``delete``, ``update_preimage``, ``update_postimage``), ``_commit_version`` and its
-    other name ``_write_id``, ``_commit_timestamp`` (NULL where it is not known). ``key`` names the
-    columns that tell a row, by which a delete and an insert of one version are an update; without
+    A version is a write id. Both may be times instead (a datetime, a date, or a text of one; UTC
+    where it has no zone; in whole milliseconds), of the table as it was then. ``bounds`` says which
+    ends belong to it: ``"(]"``, ``"[]"``, ``"()"`` or ``"[)"``. The columns are the table's, or
+    those of ``columns``, then ``_change_type`` (``insert``, ``delete``, ``update_preimage``,
+    ``update_postimage``), ``_commit_version`` and its other name ``_write_id``,
+    ``_commit_timestamp`` (NULL where it is not known). ``key`` names the columns that tell a row,
+    by which a delete and an insert of one version are an update; without
     it those of the PRIMARY KEY do, and where there is none, or not ``updates``, nothing does.
     ``deduplication`` is ``dropCarryovers`` (the net change of each transaction), ``none`` or
     ``netChanges`` (from one end to the other).
@@ -62,6 +64,7 @@ def read_changes(
     Raises:
         NotFoundError: the table, a column, or the consumer is not there.
         ConflictError: somebody else has read under the consumer's name.
+        NotFoundError: a time before those of commits were recorded.
         InvalidInputError: a version that is yet to come, or ends the wrong way round.
         SnapshotExpiredError: files that told the changes are cleaned; ``write_id`` is the oldest
             version since which they can be told.
@@ -97,8 +100,8 @@ def _reader(scan: ChangeScan, store: OwnDatabase) -> pa.RecordBatchReader:
 
 
 def change_range(
-    since: int | None,
-    until: int | None,
+    since: int | str | date | None,
+    until: int | str | date | None,
     bounds: str,
     key: str | Sequence[str] | None,
     deduplication: str,
@@ -116,21 +119,17 @@ def change_range(
         raise InvalidInputError("retain= is of a consumer: consumer=... names it")
     if since is None and consumer is None:
         raise InvalidInputError(
-            "changes since when? since= names the version (write id) after which they are told; 0"
-            " is before the first",
+            "changes since when? since= names the version (write id) or the time after which they"
+            " are told; 0 is before the first",
             argument="since",
             note="DESCRIBE HISTORY lists versions; consumer=... goes on from where it has read to.",
         )
-    given: dict[str, object] = {"since": since, "until": until}
-    for name, value in given.items():
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise InvalidInputError(f"{name} is a version, a whole number, not {value!r}")
     if bounds not in _BOUNDS:
         raise InvalidInputError(f"bounds is one of {', '.join(_BOUNDS)}, not {bounds!r}")
     names = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ChangeRange(
-        since,
-        until,
+        version_or_time("since", since),
+        version_or_time("until", until),
         names,
         Deduplication.parse(deduplication),
         computes_updates=updates,
@@ -163,8 +162,8 @@ class TableChanges:
     def changes(
         self,
         *,
-        since: int | None = None,
-        until: int | None = None,
+        since: int | str | date | None = None,
+        until: int | str | date | None = None,
         bounds: str = "(]",
         columns: str | Sequence[str] | None = None,
         key: str | Sequence[str] | None = None,

@@ -1,10 +1,11 @@
 """Changes of a table in a FROM clause: ``emp CHANGES FROM VERSION 3 TO VERSION 9``, Spark's words,
-and ``table_changes('emp', 3, 9)``, Delta's.
+and ``table_changes('emp', 3, 9)``, Delta's; or ``FROM TIMESTAMP '...'``: what was committed at that
+time or later.
 
 Both bounds belong to what is read, unless EXCLUSIVE says otherwise; without the second one it is
 all that is committed. ``WITH (deduplicationMode = 'none', computeUpdates = false, key = 'id')``
 says in which form. ``emp CHANGES FOR CONSUMER crm`` goes on from where that one has read to; FROM
-VERSION is then where a new one begins.
+is then where a new one begins.
 
 Also the statements about versions that have a name: tags, consumers; and UNDO TRANSACTION.
 """
@@ -95,7 +96,8 @@ def changes_clause(cursor: Cursor) -> ChangeRange | None:
         cursor.next()
     else:
         return None
-    since, until = None, None
+    since: int | AsOf | None = None
+    until: int | AsOf | None = None
     includes_since = includes_until = True
     if cursor.accept("FROM"):
         since, includes_since = _bound(cursor)
@@ -111,20 +113,25 @@ def table_changes(cursor: Cursor) -> tuple[tuple[str, ...], ChangeRange]:
     cursor.expect("(")
     text = cursor.string("table_changes")
     cursor.expect(",")
-    since = cursor.integer("version")
-    until = cursor.integer("version") if cursor.accept(",") else None
+    since = _version_or_time(cursor)
+    until = _version_or_time(cursor) if cursor.accept(",") else None
     cursor.expect(")")
     return whole(text, Cursor.dotted_name), _range(since, until, True, True, {})
 
 
-def _bound(cursor: Cursor) -> tuple[int, bool]:
-    if cursor.key == "TIMESTAMP":
-        raise UnsupportedError(
-            "CHANGES FROM TIMESTAMP is not supported yet: a version is a write id"
-        )
-    cursor.expect("VERSION")
-    version = cursor.integer("version")
-    return version, cursor.accept_any("INCLUSIVE", "EXCLUSIVE") != "EXCLUSIVE"
+def _bound(cursor: Cursor) -> tuple[int | AsOf, bool]:
+    bound: int | AsOf
+    if cursor.accept("TIMESTAMP"):
+        bound = moment(cursor)
+    else:
+        cursor.expect("VERSION")
+        bound = cursor.integer("version")
+    return bound, cursor.accept_any("INCLUSIVE", "EXCLUSIVE") != "EXCLUSIVE"
+
+
+def _version_or_time(cursor: Cursor) -> int | AsOf:
+    is_number = cursor.token.kind is TokenKind.NUMBER
+    return cursor.integer("version") if is_number else moment(cursor)
 
 
 def _options(cursor: Cursor) -> dict[str, str]:
@@ -144,8 +151,8 @@ def _option(cursor: Cursor) -> tuple[str, str]:
 
 
 def _range(
-    since: int | None,
-    until: int | None,
+    since: int | AsOf | None,
+    until: int | AsOf | None,
     includes_since: bool,
     includes_until: bool,
     options: dict[str, str],

@@ -244,7 +244,8 @@ class Splicer:
                 )
             if relation.changes is not None:
                 name = f"{self.prefix}{len(self.tables)}"
-                self.tables[name] = TableRef(table.name, changes=relation.changes)
+                changes = relation.changes.at(self._names.now_ms)
+                self.tables[name] = TableRef(table.name, changes=changes)
             else:
                 name = self.relation(
                     table,

@@ -25,6 +25,7 @@ from hiveacid.errors import (
 from hiveacid.layout.changes import Versions, WrittenFiles
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.history import (
+    AsOf,
     ChangeRange,
     Commit,
     ConsumerMove,
@@ -202,8 +203,13 @@ class _Plan:
         """The state that the first version of the range begins with."""
         wanted = self.wanted
         assert wanted.since is not None
-        included = not wanted.includes_since
-        return state_of(self.own, self.table, self.now, wanted.since, included=included)
+        return self._state(wanted.since, included=not wanted.includes_since)
+
+    def _state(self, wanted: int | AsOf, *, included: bool) -> Version:
+        """The state just after a version or a time, or just before it."""
+        if isinstance(wanted, AsOf):
+            return state_at_time(self.own, self.table, self.now, wanted, included=included)
+        return state_of(self.own, self.table, self.now, wanted, included=included)
 
     def of_consumer(self, pin: Pin) -> Version:
         """The state that a consumer has read to; what committed unrecorded since is no part of it.
@@ -260,16 +266,19 @@ class _Plan:
 
     def _last(self, low: Version) -> Version:
         """Raises: InvalidInputError: it was before ``low``."""
-        wanted, own, table = self.wanted, self.own, self.table
-        if wanted.until is None:
-            return last_version(own, table, self.now, low)
-        high = state_of(own, table, self.now, wanted.until, included=wanted.includes_until)
-        since = wanted.since if wanted.consumer is None else None
-        is_backwards = since is not None and wanted.until < since
-        if is_before(high, low) or (is_backwards and not high.valid.is_valid(since or 0)):
+        wanted, table, until = self.wanted, self.table, self.wanted.until
+        if until is None:
+            return last_version(self.own, table, self.now, low)
+        high = self._state(until, included=wanted.includes_until)
+        since = int(low.write_id)
+        is_backwards = is_before(high, low)
+        if isinstance(wanted.since, int) and isinstance(until, int) and wanted.consumer is None:
+            since = wanted.since or since
+            is_backwards |= until < since and not high.valid.is_valid(since)
+        if is_backwards:
+            last = until if isinstance(until, int) else high.write_id
             raise InvalidInputError(
-                f"Version {wanted.until} of {table.name} committed before version"
-                f" {since or low.write_id}",
+                f"Version {last} of {table.name} committed before version {since}",
                 table=str(table.name),
             )
         return high
@@ -407,6 +416,28 @@ def state_of(
         with suppress(NotFoundError):  # what was before it was not recorded
             return own.version(table.name, sequence=version.sequence - 1)
     return state_of(own, table, now, write_id - 1)
+
+
+def state_at_time(
+    own: OwnDatabase, table: Table, now: ValidWriteIdList, wanted: AsOf, *, included: bool
+) -> Version:
+    """The table after the last commit up to a time, or before it (not ``included``), of those that
+    ``now`` sees; before the first one it is empty, or as it became transactional.
+
+    Raises:
+        NotFoundError: when it was there no times of commits were recorded.
+    """
+    assert wanted.time_ms is not None
+    time_ms = wanted.time_ms if included else wanted.time_ms - 1
+    try:
+        found = own.version(table.name, time_ms=time_ms)
+    except NotFoundError:
+        found = own.version(table.name, write_id=0)
+        if found.sequence is None:
+            raise
+    while found.sequence and not now.is_valid(found.write_id):
+        found = own.version(table.name, sequence=found.sequence - 1)
+    return found
 
 
 def _has_strangers(

@@ -56,7 +56,11 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
         ("read {root}/a02 --to {root}/no/x.csv", 1, "there is no directory {root}/no"),
         ("read {root}/a02 --to {root}/x.txt", 1, "ends in none of .parquet, .arrow, .csv"),
         ("read {root}/a02 --limit 1 --to x.csv", 2, "--limit is for rows that are printed"),
-        ("changes t --metastore {url}", 1, "--since names the version (write id) after which"),
+        (
+            "changes t --metastore {url}",
+            1,
+            "--since names the version (write id) or the time after",
+        ),
         ("clean t --retain-hours -1 --metastore {url}", 2, "Invalid value for '--retain-hours'"),
         ("dump {root}/a02", 1, "`hiveacid ls` shows what is in one"),
         ("dump {root}/m.db", 1, "is not a complete ORC file"),

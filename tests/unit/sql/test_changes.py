@@ -6,7 +6,7 @@ import pytest
 from tests.unit.sql.catalog import bound
 
 from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
-from hiveacid.model.history import ChangeRange, Deduplication
+from hiveacid.model.history import AsOf, ChangeRange, Deduplication
 from hiveacid.statements.values import Query
 
 FROM_3_TO_9 = ChangeRange(3, 9, includes_since=True)
@@ -37,6 +37,17 @@ def asked(text: str) -> tuple[str, ChangeRange | None]:
             "select * from t changes from version 3 exclusive to version 9 exclusive as c",
             "select * from P0 as c",
             ChangeRange(3, 9, includes_until=False),
+        ),
+        (
+            "select * from t changes from timestamp '1970-01-01 00:00:03' exclusive"
+            " to timestamp '1970-01-01 00:00:09'",
+            "select * from P0 as `t`",
+            ChangeRange(AsOf(time_ms=3_000), AsOf(time_ms=9_000)),
+        ),
+        (
+            "select * from table_changes('t', '1970-01-01 00:00:03', 9) c",
+            "select * from P0 c",
+            ChangeRange(AsOf(time_ms=3_000), 9, includes_since=True),
         ),
         (
             "select * from t changes from version 3"
@@ -73,7 +84,13 @@ def test_words_become_a_placeholder(text: str, expected: str, wanted: ChangeRang
     [
         ("select * from table_changes('t')", SqlSyntaxError),
         ("select * from t changes from 3", SqlSyntaxError),
-        ("select * from t changes from timestamp '2026-01-01'", UnsupportedError),
+        ("select * from t changes from timestamp 'yesterday'", InvalidInputError),
+        ("select * from t changes from timestamp x", UnsupportedError),
+        ("select * from table_changes('t', 3, 'tomorrow')", InvalidInputError),
+        (
+            "select * from t changes from timestamp '2026-01-02' to timestamp '2026-01-01'",
+            InvalidInputError,
+        ),
         ("select * from t changes for consumer", SqlSyntaxError),
         ("select * from t changes for consumer c from 3", SqlSyntaxError),
         ("select * from t changes from version 1 with (mode = 'x')", InvalidInputError),
