@@ -173,7 +173,7 @@ def restore(session: OpenSession, now: Table, wanted: AsOf) -> InsertResult:
             overwrite=True,
             by_name=True,
             whole=True,
-            restores=True,
+            restores=wanted,
         )
 
     return cast("InsertResult", session.execute(built))

@@ -48,6 +48,7 @@ from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, drop_temporary_tables
 from hiveacid.statements.evolve import columns_of_struct, is_frame
 from hiveacid.statements.handlers import handler_of, title_of, without_spark
+from hiveacid.statements.history import text_of
 from hiveacid.statements.load import Load
 from hiveacid.statements.run import commit as commit_unit
 from hiveacid.statements.session_state import (
@@ -319,7 +320,8 @@ class Session(
         if self._spark is None and on_spark:
             raise spark_needed(title_of(statement), instead=without_spark(statement))
         context = self._context(isolation=isolation)
-        context = replace(context, statement=None if text is None else without_literals(text))
+        told = text_of(statement) or (None if text is None else without_literals(text))
+        context = replace(context, statement=told)
         what = title_of(statement)
         # The jobs of a query are those of whoever asks for its rows.
         named = None if isinstance(statement, Query) else self._spark

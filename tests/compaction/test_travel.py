@@ -336,3 +336,24 @@ def test_the_history_says_who_did_what(acid: Session) -> None:
     assert row["version"] == dropped.write_id
     assert row["timestamp"] == datetime.fromtimestamp(dropped.committed_ms / 1000, timezone.utc)
     assert row["statement"] == "alter table t drop partition (k=?)"
+
+
+def test_the_history_says_what_was_restored_and_undone(made: World, acid: Session) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    made.clock.advance_ms(1_000)
+    acid.sql("insert into t values (1)")
+    emp, (first,) = acid.table("t"), acid.table("t").history()
+    moment = datetime.fromtimestamp((first.committed_ms or 0) / 1000, timezone.utc)
+    emp.tag("q3")
+    acid.sql("restore table t to version as of 0")
+    acid.sql(f"restore t to timestamp as of '{moment}'")
+    emp.restore(tag="q3")
+    (last, *_) = emp.history()
+    acid.undo(int(last.txn))
+    shown = moment.replace(tzinfo=None).isoformat(" ", "milliseconds")
+    assert [(one.facts.kind, one.statement) for one in reversed(emp.history())][1:] == [
+        ("RESTORE", "RESTORE TABLE default.t TO VERSION AS OF 0"),
+        ("RESTORE", f"RESTORE TABLE default.t TO TIMESTAMP AS OF '{shown}'"),
+        ("RESTORE", "RESTORE TABLE default.t TO VERSION AS OF 'q3'"),
+        ("UNDO", f"UNDO TRANSACTION {last.txn}"),
+    ]

@@ -48,11 +48,13 @@ from hiveacid.statements.values import (
     DeleteResult,
     InsertResult,
     Inserts,
+    Listing,
     Merge,
     MergeResult,
     Query,
     Update,
     UpdateResult,
+    listing_frame,
 )
 from hiveacid.txn.view import Look
 
@@ -404,8 +406,8 @@ def _frame(acid: Session, answer: Any) -> DataFrame:
             counts.update(_counts(one))
         if not counts:
             return acid.spark.range(0).select()
-        items = ", ".join(f"{count}L AS {name}" for name, count in counts.items())
-        return acid.spark.sql(f"SELECT {items} FROM VALUES (0) AS one(row)")
+        kinds = ("bigint",) * len(counts)
+        return listing_frame(acid.spark, Listing(tuple(counts), (tuple(counts.values()),), kinds))
 
 
 def _counts(answer: object) -> dict[str, int]:

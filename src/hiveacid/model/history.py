@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.readable import moment as shown
 from hiveacid.model.tables import Column, Table, TableName, TxnId, WriteId
 from hiveacid.model.valid import ValidWriteIdList
 
@@ -111,6 +112,11 @@ class AsOf:
     def at(self, now_ms: int) -> AsOf:
         """The same, as of a statement's time."""
         return self if self.time_of is None else AsOf(time_ms=self.time_of(now_ms))
+
+    def __str__(self) -> str:
+        if self.time_ms is not None:
+            return f"TIMESTAMP AS OF '{shown(self.time_ms, unit='milliseconds')}'"
+        return f"VERSION AS OF {self.write_id if self.tag is None else repr(self.tag)}"
 
 
 def version_or_time(name: str, given: object) -> int | AsOf | None:

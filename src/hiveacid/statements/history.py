@@ -17,7 +17,7 @@ from hiveacid.model.history import AsOf, ChangeRange, Commit, Pin, PinKind, Unre
 from hiveacid.model.readable import HtmlFields, at, duration, moment
 from hiveacid.model.tables import TableName, TxnId
 from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.statements.values import Command, Listing
+from hiveacid.statements.values import Command, Insert, Listing
 from hiveacid.txn.pins import make_tags, pin_name
 from hiveacid.txn.view import Look
 
@@ -64,6 +64,17 @@ class UndoTransaction(Command):
 
     txn: TxnId
     key: tuple[str, ...] | None = None
+
+
+def text_of(statement: object) -> str | None:
+    """What the history keeps of RESTORE and UNDO, however they were asked for: which version or
+    transaction it was tells nothing of rows. None of other statements.
+    """
+    if isinstance(statement, UndoTransaction):
+        return f"UNDO TRANSACTION {statement.txn}"
+    if isinstance(statement, Insert) and statement.restores is not None:
+        return f"RESTORE TABLE {statement.table} TO {statement.restores}"
+    return None
 
 
 def history(

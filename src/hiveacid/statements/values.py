@@ -151,8 +151,8 @@ class Insert:
     added: tuple[Column, ...] = ()
     whole: bool = False
     """An overwrite also empties the partitions that get no rows."""
-    restores: bool = False
-    """The rows are the table's own, of an earlier version."""
+    restores: AsOf | None = None
+    """The rows are the table's own, of this version."""
     few: Few | None = field(default=None, compare=False)
     """A DataFrame of few rows is evaluated into the driver, which writes them."""
 
@@ -441,8 +441,14 @@ def matching(names: tuple[str, ...], pattern: str | None) -> tuple[str, ...]:
 
 def listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
     """The rows as a local relation, which Spark answers without a job (before Spark 4 a long one is
-    distributed).
+    distributed). Notebooks show them.
     """
+    frame = _listing_frame(spark, listing)
+    frame._repr_html_ = listing._repr_html_  # type: ignore[method-assign]
+    return frame
+
+
+def _listing_frame(spark: SparkSession, listing: Listing) -> DataFrame:
     kinds = listing.kinds or ("string",) * len(listing.columns)
     typed = [
         f"cast({quoted(name)} as {kind}) as {quoted(name)}"
