@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.connectors.options import FEED, Options
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.history import moment_ms
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
 from hiveacid.statements.arguments import checked
@@ -176,6 +177,7 @@ def _asked(first: object, last: object) -> dict[str, str]:
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             found[f"{side}Version"] = str(value)
         elif isinstance(value, (str, date)):
+            moment_ms(value)
             found[f"{side}Timestamp"] = str(value)
         elif value is not None or side == "starting":
             raise InvalidInputError(

@@ -76,7 +76,8 @@ def test_history_is_that_of_the_table(emp: Session, spark: SparkSession) -> None
         ("'nothing', 1", "Table not found"),
         ("7, 1", "name of a table"),
         ("'emp', -1", "A version is"),
-        ("'emp', 'x'", "A version is"),
+        ("'emp', 'x'", "'x' is no time"),
+        ("'emp', 1.5", "A version is"),
         ("'emp', 9", "version 9"),
     ],
 )

@@ -137,7 +137,7 @@ def _term(cursor: Cursor) -> _Moment:
         return _day_of(lambda now: now) if word in _TODAY else (lambda now: now)
     if word not in _FUNCTIONS or cursor.peek(1).key != "(":
         raise UnsupportedError(
-            f"A time is a literal such as '2026-11-22 18:30:00', not {cursor.token.text}",
+            f"TIMESTAMP takes a time, not {cursor.token.text}: a literal as '2026-11-22 18:30:00'",
             note="Or current_timestamp(), current_date() with + and - INTERVAL, CAST, "
             + ", ".join(name.lower() for name in _FUNCTIONS if name != "CAST"),
         )
