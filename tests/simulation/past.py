@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from tests.simulation.past_base import HOUR_MS, IDS, STEPS, Player, with_column
+from tests.simulation.past_base import GOLDEN, HOUR_MS, IDS, STEPS, Player, with_column
 from tests.simulation.past_checks import check_all, check_consumed, check_erased
 from tests.simulation.past_definitions import Definitions
 from tests.simulation.past_model import (
@@ -43,7 +43,10 @@ class PastHistory(Definitions):
         """All steps, then all questions; the digest of the trace."""
         try:
             for name in "tu"[: self.random.choice((1, 2, 2))]:
-                self._create(name)
+                if self.golden is None:
+                    self._create(name)
+                else:
+                    self._attach(name, self.golden.choice(GOLDEN))
             for _ in range(self.random.randint(*STEPS)):
                 self.step()
             for player in self.players:

@@ -4,6 +4,7 @@ both after whatever may have committed.
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from random import Random
 from typing import Any
 
 from tests.compaction.world import World
+from tests.golden.tables import golden_meta
+from tests.recorded import golden_path
 from tests.simulation.past_checks import check_state
 from tests.simulation.past_model import (
     Pinned,
@@ -20,14 +23,17 @@ from tests.simulation.past_model import (
     State,
     TableModel,
     changed,
+    in_columns,
     value_of,
 )
 
+import hiveacid
 from hiveacid.errors import (
     AcidError,
     InternalError,
 )
 from hiveacid.model.tables import LONG_MAX, TableName
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.table import AcidTable
@@ -38,6 +44,15 @@ KINDS = ("full", "buckets", "partitions", "insert-only")
 RETENTIONS_H = (0, 1, 24)
 IDS = range(7)
 STEPS = (25, 45)
+GOLDEN = (
+    *("e01_converted", "e02_converted_dml", "e03_minor_preclean", "e05_major_clean"),
+    *("e08_major_only_originals", "h01_aborted", "i01_overwrite", "i02_truncate", "i05_load"),
+    *("i07_load_major", "i11_union_all", "k01_closed", "k02_aborted_open", "k05_open_plus_sql"),
+    *("k06_open_minor", "l01_many", "l02_many_auto_preclean", "v3_08_converted_major"),
+    *("v3_16_stream", "f02_parquet", "f04_orc_overwrite", "f07_orc_minor_preclean"),
+    *("f09_parquet_major_preclean", "v3_10_insert_only_overwrite"),
+)
+"""Tables that Hive wrote, of the two columns that others here begin with."""
 _CLAUSES = {"partitions": " partitioned by (p int)", "buckets": " clustered by (id) into 2 buckets"}
 
 
@@ -77,6 +92,7 @@ class Base:
     def __init__(self, seed: int, root: Path, *, url: str) -> None:
         self.random = Random(f"past {seed}")
         self.trace: list[str] = []
+        self.golden = Random(f"golden {seed}") if seed % 3 == 0 else None  # Hive wrote its tables
         self.has_streams = seed % 2 == 1  # they leave many write ids that nobody commits
         settings = Settings(retention_s=86_400.0, lock_timeout_s=1, compactor_auto="off")
         self.world = World(url, root / "warehouse", settings)
@@ -123,6 +139,31 @@ class Base:
         made = TableModel(name, kind, columns, hours * HOUR_MS, self.now_ms, after)
         self.tables.append(made)
         self.note(f"create {name}: {kind}, kept for {hours} h")
+
+    def _attach(self, name: str, chosen: str) -> None:
+        """A table that Hive wrote, with its rows: the version that all others follow."""
+        meta = golden_meta(chosen)
+        valid = ValidWriteIdList.parse(meta["valid_write_id_list"])
+        location = f"{self.world.warehouse}/of_hive_{name}"
+        shutil.copytree(golden_path(chosen) / "data", location)
+        mode = meta["parameters"]["transactional_properties"]
+        self.world.acid.attach(
+            location,
+            name=name,
+            valid_write_ids=meta["valid_write_id_list"],
+            valid_txns=meta["valid_txn_list"],
+            schema="id int, v string",
+            properties={"transactional_properties": mode, "hiveacid.retention": "24h"},
+        )
+        after = self.world.client.own.sequence_of(time_ms=LONG_MAX) or 0
+        kind, columns = "insert-only" if mode == "insert_only" else "full", ((1, "id"), (2, "v"))
+        model = TableModel(name, kind, columns, 24 * HOUR_MS, self.now_ms, after)
+        found = hiveacid.read_arrow(self.world.acid.table(name)).read_all().to_pylist()
+        last = max(one for one in range(valid.hwm + 1) if valid.is_valid(one))
+        model.versions = [State(last, in_columns(columns, found), columns, 0)]
+        model.is_of_hive = True
+        self.tables.append(model)
+        self.note(f"attach {name}: {chosen}, {len(found)} rows, version {last}")
 
     def _sql(self, text: str) -> bool:
         done, _ = self._try(text, partial(self.world.acid.sql, text))

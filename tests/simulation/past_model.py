@@ -62,6 +62,8 @@ class TableModel:
     consumers: dict[str, Pinned] = field(default_factory=dict)
     partitions: set[int] = field(default_factory=set)
     rebalanced: bool = False
+    is_of_hive: bool = False
+    """It was attached with rows, as the first version: nothing is known of its time."""
 
     def __post_init__(self) -> None:
         self.versions.append(State(0, Counter(), self.columns, 0))

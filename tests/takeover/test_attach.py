@@ -25,6 +25,7 @@ from hiveacid.errors import (
     InvalidInputError,
     MetastoreError,
     NotFoundError,
+    SnapshotExpiredError,
 )
 from hiveacid.model.tables import TxnId
 from hiveacid.session import Session, connect
@@ -76,6 +77,27 @@ def test_aborted_rows_stay_away_and_new_ids_lie_above_all(acid: Session, tmp_pat
     assert len(aborted) == 3
     (valid,) = acid.client.metastore.valid_write_ids((table.name,))
     assert valid.aborted == (2, 3, 4)
+
+
+def test_what_was_taken_over_can_be_read_and_restored_after_it_was_replaced(
+    acid: Session, tmp_path: Path
+) -> None:
+    acid.attach(**golden("a02_update_delete", tmp_path / "t"))
+    emp, before = acid.table("t"), rows(acid)
+    emp.delete_arrow("id = 1")
+    emp.compact("major", wait=True)
+    acid.sql("truncate table t")
+    assert hiveacid.read_arrow(emp, as_of_write_id=3).read_all().num_rows == len(before)
+    acid.sql("restore table t to version as of 3")
+    assert rows(acid) == before
+
+
+def test_a_version_that_hive_compacted_before_is_refused(acid: Session, tmp_path: Path) -> None:
+    """Its files are there, but of Hive's cleaner nobody knows that."""
+    acid.attach(**golden("a07_major_preclean", tmp_path / "t"))
+    acid.table("t").delete_arrow("id = 1")
+    with pytest.raises(SnapshotExpiredError):
+        hiveacid.read_arrow(acid.table("t"), as_of_write_id=3).read_all()
 
 
 @pytest.mark.parametrize("name", ["a02_update_delete", "d02_str_dml", "e02_converted_dml"])

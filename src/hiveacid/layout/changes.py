@@ -31,7 +31,7 @@ from hiveacid.layout.directories import (
 from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.history import CommitFacts
-from hiveacid.model.tables import AcidMode
+from hiveacid.model.tables import LONG_MAX, AcidMode
 from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 
@@ -41,8 +41,10 @@ class Versions:
     does not see; ``now`` is what is seen today, ``last``
     the version that ``high`` is.
 
-    ``positions`` are the places of write ids in the order of commits; None where that order is the
-    write ids' own. ``times_ms`` are the times of the commits that are known.
+    ``positions`` are the places of write ids in the order of commits, from 1 on; those that it does
+    not have come before them. None where that order is the write ids' own. ``times_ms`` are the
+    times of the commits that are known. Not all write ids are gone through: those of a converted
+    table begin with 10,000,001.
     """
 
     low: ValidWriteIdList
@@ -62,19 +64,25 @@ class Versions:
 
     def position(self, write_id: int) -> int:
         """The place in the order of commits."""
-        return write_id if self.positions is None else self.positions.get(write_id, write_id)
+        if self.positions is None:
+            return write_id
+        return self.positions.get(write_id, write_id - LONG_MAX)
 
     def last_up_to(self, write_id: int) -> int:
         """The last in the order of commits of those up to a write id: whoever begins after it needs
         none of them. The write id itself where there are none.
         """
-        up_to = (one for one in self._all() if one <= write_id)
-        return max(up_to, key=lambda one: (self.position(one), one), default=write_id)
+        known = [one for one in self.positions or () if one <= write_id and self.has(one)]
+        if known:
+            return max(known, key=self.position)
+        below = range(min(write_id, self.high.hwm), 0, -1)
+        return next((one for one in below if self.has(one)), write_id)
 
     def within(self, write_id: int, *, included: bool) -> ValidWriteIdList:
         """The state just before a write id of them committed, or just after (``included``)."""
-        end = self.position(write_id) + included
-        later = (one for one in self._all() if self.position(one) >= end)
+        end, known = self.position(write_id) + included, self.positions or ()
+        first = min(known) if write_id in known else write_id
+        later = (one for one in self._all(first) if self.position(one) >= end)
         high = self.high
         return ValidWriteIdList.of(
             high.table, hwm=high.hwm, open=(*high.open, *later), aborted=high.aborted
@@ -84,10 +92,11 @@ class Versions:
         """Those between two states within."""
         return replace(self, low=low, high=high)
 
-    def _all(self) -> Sequence[int]:
-        seen = {one for one in self.low.exceptions if self.high.is_valid(one)}
-        above = range(self.low.hwm + 1, self.high.hwm + 1)
-        return [*sorted(seen), *(one for one in above if self.high.is_valid(one))]
+    def _all(self, first: int) -> Iterable[int]:
+        """Those from a write id on, ascending."""
+        held = (one for one in self.low.exceptions if one >= first)
+        above = range(max(first, self.low.hwm + 1), self.high.hwm + 1)
+        return filter(self.high.is_valid, (*held, *above))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from hiveacid.model.history import (
     PinKind,
     Version,
 )
-from hiveacid.model.tables import AcidMode, Table
+from hiveacid.model.tables import FIRST_WRITE_ID_AFTER_CONVERSION, AcidMode, Table
 from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
 from hiveacid.statements.context import ExecutionContext
@@ -447,8 +447,10 @@ def _has_strangers(
     taken over. A write id that is valid and of no commit may be one that was aborted, which readers
     have forgotten.
     """
-    known = {int(one.write_id) for one in commits}
-    new = [*low.valid.exceptions, *range(low.valid.hwm + 1, now.hwm + 1)]
+    known, first = {int(one.write_id) for one in commits}, low.valid.hwm + 1
+    if now.hwm >= FIRST_WRITE_ID_AFTER_CONVERSION:  # a converted table never had those below
+        first = max(first, FIRST_WRITE_ID_AFTER_CONVERSION)
+    new = [*low.valid.exceptions, *range(first, now.hwm + 1)]
     unknown = [one for one in new if now.is_valid(one) and one not in known]
     if not unknown:
         return False
@@ -459,17 +461,19 @@ def _has_strangers(
 def _positions(
     commits: Sequence[Commit], low: ValidWriteIdList, high: ValidWriteIdList
 ) -> dict[int, int] | None:
-    """The places of the commits between two states; None where they are in order of write ids."""
+    """The places of the commits between two states; None where they are in order of write ids. One
+    that was not recorded is told by its number: it comes after those of lower ones.
+    """
     ids = [int(one.write_id) for one in commits if high.is_valid(one.write_id)]
-    if ids == sorted(ids) and low.exceptions == ():
+    if not ids or (ids == sorted(ids) and low.exceptions == ()):
         return None
-    places = {int(one.write_id): one.sequence for one in commits}
-    first = commits[0].sequence if commits else 0
-    found: dict[int, int] = {}
-    for write_id in sorted({*ids, *range(low.hwm + 1, high.hwm + 1), *low.exceptions}):
-        first = max(first, places.get(write_id, first))
-        found[write_id] = places.get(write_id, first)
-    return found
+    places, first = {int(one.write_id): one.sequence for one in commits}, min(ids)
+    others = (*low.exceptions, *range(max(first, low.hwm + 1), high.hwm + 1))
+    last, order = 0, []
+    for write_id in sorted({*ids, *(one for one in others if one > first)}):
+        last = max(last, places.get(write_id, 0))
+        order.append((places.get(write_id, last), write_id not in places, write_id))
+    return {write_id: place for place, (_, _, write_id) in enumerate(sorted(order), 1)}
 
 
 def _key(table: Table, wanted: ChangeRange) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ rows.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -31,7 +31,7 @@ from hiveacid.layout.directories import (
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase, own
 from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version
-from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.tables import LONG_MAX, AcidMode, Partition, Table
 from hiveacid.model.valid import RangeValidity, ValidTxnList
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import OfThen, read_snapshot
@@ -164,12 +164,13 @@ def past_snapshot(
         of_then=_of_then(metastore, table, version, valid_txns, hive_cleans=hive_cleans),
     )
     floors = own(metastore).floors(table.name)
+    has_noted = _noting(metastore, table, version, hive_cleans=hive_cleans)
     keys = table.partition_keys
     pinned: bool | None = None
     for part in found.parts:
         name = version.name_today(partition_name(keys, part.partition.values)) if keys else ""
         floor = floors.get(name)
-        if not _is_kept(part.directory, version, floor, hive_cleans=hive_cleans):
+        if not (_is_kept(version, floor, part.directory) and has_noted(part.directory)):
             if pinned is None:
                 pinned = not hive_cleans and _is_pinned(own(metastore), table, version)
             if pinned:
@@ -249,15 +250,34 @@ def _of_then(
     return of_then
 
 
-def _is_kept(
-    directory: AcidDirectory, version: Version, floor: Floor | None, *, hive_cleans: bool
-) -> bool:
-    """Whether nothing of what this version reads of a partition has been removed."""
-    if version.sequence is None or hive_cleans:
-        # Nobody wrote down what was cleaned: a base that this version may not read is a reason.
+def _noting(
+    metastore: Metastore, table: Table, version: Version, *, hive_cleans: bool
+) -> Callable[[AcidDirectory], bool]:
+    """Tells whether cleaners have noted what they removed of a directory. Of commits that nobody
+    recorded, and where Hive cleans, a base that the version may not read is a reason that they may
+    have removed something, unless it came after the first commit that was recorded.
+    """
+    if version.sequence is not None and not hive_cleans:
+        return lambda _: True
+    commits = () if hive_cleans else own(metastore).commits(table.name)
+    recorded = {int(one.write_id) for one in commits}
+    first = min(recorded, default=LONG_MAX)
+
+    def has_noted(directory: AcidDirectory) -> bool:
         names = (parse_directory(path.rpartition("/")[2]) for path in directory.ignored)
-        if any(isinstance(name, BaseName) for name in names):
-            return False
+        return all(
+            one.write_id in recorded or (one.visibility_txn > 0 and first < one.write_id)
+            for one in names
+            if isinstance(one, BaseName)
+        )
+
+    return has_noted
+
+
+def _is_kept(version: Version, floor: Floor | None, directory: AcidDirectory) -> bool:
+    """Whether nothing of what this version reads of a partition has been removed, as far as that
+    was noted.
+    """
     if floor is None:
         return True
     if directory.base is not None and directory.base.name.write_id >= floor.base:

@@ -12,6 +12,7 @@ import pytest
 
 from hiveacid import read_changes
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError
+from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 
@@ -101,6 +102,62 @@ def test_a_write_id_of_no_recorded_commit_hides_none_that_is_recorded(
     assert events(plain, since=4) == both
     assert events(plain, since=7) == both[:1]
     assert events(plain, since=6) == []
+
+
+def test_an_overwrite_that_nobody_recorded_comes_before_what_follows(
+    acid: Session, plain: AcidTable, tmp_path: Path
+) -> None:
+    """Write id 5 is Hive's; 6 is ours, and 7 commits after 8."""
+    plain.write_arrow([{"id": 5, "v": "all"}], overwrite=True)
+    plain.write_arrow([{"id": 6, "v": "next"}])
+    other = acid.over(None)
+    other.sql("start transaction")
+    other.table("p").write_arrow([{"id": 7, "v": "late"}])
+    plain.write_arrow([{"id": 8, "v": "early"}])
+    other.sql("commit")
+    with closing(sqlite3.connect(tmp_path / "metastore.db")) as database, database:
+        database.execute("DELETE FROM HIVEACID_COMMITS WHERE HC_WRITEID <= 5")
+    assert [one for one in events(plain, since=3) if one[0] >= 5] == [
+        (5, "delete", 2, "BB"),
+        (5, "delete", 3, "c"),
+        (5, "delete", 4, "d"),
+        (5, "insert", 5, "all"),
+        (6, "insert", 6, "next"),
+        (7, "insert", 7, "late"),
+        (8, "insert", 8, "early"),
+    ]
+
+
+def test_the_write_ids_that_a_converted_table_never_had_are_not_gone_through(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acid.sql("create table c (id int, v string) stored as orc")
+    acid.sql("alter table c set tblproperties ('transactional'='true')")
+    table, asked = acid.table("c"), 0
+    table.write_arrow([{"id": 1, "v": "a"}])
+    table.write_arrow([{"id": 2, "v": "b"}], overwrite=True)
+    other = acid.over(None)
+    other.sql("start transaction")
+    other.table("c").write_arrow([{"id": 3, "v": "late"}])
+    table.write_arrow([{"id": 4, "v": "early"}])
+    other.sql("commit")
+    original = ValidWriteIdList.is_valid
+
+    def counted(self: ValidWriteIdList, write_id: int) -> bool:
+        nonlocal asked
+        asked += 1
+        return original(self, write_id)
+
+    monkeypatch.setattr(ValidWriteIdList, "is_valid", counted)
+    found = [(number - 10_000_000, *rest) for number, *rest in events(table, since=0)]
+    assert found == [
+        (1, "insert", 1, "a"),
+        (2, "delete", 1, "a"),
+        (2, "insert", 2, "b"),
+        (3, "insert", 3, "late"),
+        (4, "insert", 4, "early"),
+    ]
+    assert asked < 1_000
 
 
 def test_times_are_those_of_the_commits(acid: Session, plain: AcidTable) -> None:
