@@ -11,9 +11,9 @@ directories tell the write id, and only an overwrite takes rows away.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
-from hiveacid.storage.merge.delete_set import Bools, DeleteSet, Int32s, Int64s
+from hiveacid.storage.merge.delete_set import Bools, DeleteSet, Int32s, Int64s, distinct
 from hiveacid.storage.merge.sources import (
     DirectorySources,
     Source,
@@ -51,6 +51,9 @@ CHANGE_FIELDS: Final = (
     pa.field("_write_id", pa.int64()),
 )
 """The columns that follow a table's own."""
+_PIECE_ROWS: Final = 10_000
+_FEW_OF: Final = 4
+"""Of a stripe of so many rows one: as many are worth looking for each text by itself."""
 _FIRST_IDS: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 
 
@@ -90,9 +93,9 @@ class ChangeReader:
                 events = read(fs, path, unit)
             else:
                 events = self._plain(fs, path, unit)
-            for columns, kind, versions in events:
-                if len(versions):
-                    yield self._batch(unit.partition, columns, kind, versions)
+            schema = self.schema()
+            for columns, kind, versions in _gathered(events, schema):
+                yield self._batch(unit.partition, columns, kind, versions, schema)
 
     def _logged(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
         step = unit.step
@@ -166,15 +169,38 @@ class ChangeReader:
                 if stripes is not None and not stripes:
                     continue
                 newest = before.newest(reader, source, needs_ids=True)
-                for batch in self._batches(before, reader, source, stripes):
+                for number, batch in self._stripes(before, reader, source, stripes):
                     at, gone = deleted.left_in(batch)
                     alive = rows_that_count(
                         batch, source, deletes, newest=newest, valid=valid, at=at
                     )
                     if alive is not None:
                         at, gone = at[alive], gone[alive]
+                    if not len(at):
+                        continue
                     deleted.take(gone)
-                    yield _taken(batch, at), DELETE, deleted.write_ids[gone]
+                    if batch.run is None:
+                        columns = _taken(batch, at)
+                    else:
+                        few = not fs.is_object_store and len(at) < batch.rows // _FEW_OF
+                        columns = reader.columns_at(number, at, few=few, **self._wanted())
+                    yield columns, DELETE, deleted.write_ids[gone]
+
+    def _stripes(
+        self,
+        sources: DirectorySources,
+        reader: BucketFileReader,
+        source: Source,
+        stripes: Sequence[int] | None,
+    ) -> Iterator[tuple[int, EventBatch]]:
+        """Stripes by number; those of whose rows statistics tell the ids without columns."""
+        for number in range(reader.stripes) if stripes is None else stripes:
+            run = None if source.check_write_ids else reader.run_of(number)
+            if run is not None:
+                yield number, run
+                continue
+            for batch in self._batches(sources, reader, source, (number,)):
+                yield number, batch
 
     def _overwritten(self, fs: FileSystem, path: str, unit: ChangeUnit) -> Iterator[_Events]:
         """All rows that an overwrite took away, and all that it wrote."""
@@ -205,16 +231,14 @@ class ChangeReader:
         source: Source,
         stripes: Sequence[int] | None,
     ) -> Iterator[EventBatch]:
+        raw = None if reader.is_acid else sources.raw_rows(source)
+        return reader.batches(identities=True, raw=raw, stripes=stripes, **self._wanted())
+
+    def _wanted(self) -> dict[str, Any]:
         columns = self.reader.table.columns
         names = [column.name for column in columns]
-        return reader.batches(
-            table_columns=columns,
-            wanted=[names.index(column.name) for column in self.reader.data],
-            identities=True,
-            raw=None if reader.is_acid else sources.raw_rows(source),
-            stripes=stripes,
-            unit=self.reader.unit,
-        )
+        wanted = [names.index(column.name) for column in self.reader.data]
+        return {"table_columns": columns, "wanted": wanted, "unit": self.reader.unit}
 
     # ---------------------------------------------------------------- insert-only tables
 
@@ -263,22 +287,56 @@ class ChangeReader:
         return chosen[0] if chosen else 0
 
     def _batch(
-        self, partition: Partition, columns: Sequence[pa.Array], kind: str, versions: Int64s
+        self,
+        partition: Partition,
+        columns: Sequence[pa.Array],
+        kind: str,
+        versions: Int64s,
+        schema: pa.Schema,
     ) -> pa.RecordBatch:
-        rows = len(versions)
-        distinct, places = np.unique(versions, return_inverse=True)
-        known = [(self.times_ms or {}).get(int(one)) for one in distinct]
-        micros = pa.array([None if ms is None else ms * 1000 for ms in known], pa.int64())
-        times = micros.cast(CHANGE_FIELDS[2].type).take(pa.array(places))
-        arrays = [*columns, *(pa.repeat(value, rows) for value in self.reader.constants(partition))]
-        arrays += [pa.repeat(pa.scalar(kind), rows), pa.array(versions), times, pa.array(versions)]
-        schema = self.schema()
-        given = [one.cast(field.type) for one, field in zip(arrays, schema, strict=True)]
-        return pa.RecordBatch.from_arrays(given, schema=schema)
+        rows, known = len(versions), distinct(versions)
+        moments = [(self.times_ms or {}).get(int(one)) for one in known]
+        micros = pa.array([None if ms is None else ms * 1000 for ms in moments], pa.int64())
+        times = micros.cast(CHANGE_FIELDS[2].type).take(pa.array(np.searchsorted(known, versions)))
+        constants = self.reader.constants(partition)
+        ids = pa.array(versions)
+        arrays = [*columns, *(pa.repeat(value, rows) for value in (*constants, pa.scalar(kind)))]
+        arrays += [ids, times, ids]
+        return pa.RecordBatch.from_arrays(_cast(arrays, schema), schema=schema)
 
 
 _Events = tuple[Sequence[pa.Array], str, Int64s]
 """Rows, what happened to them, and the write id of each event."""
+
+
+def _gathered(events: Iterable[_Events], schema: pa.Schema) -> Iterator[_Events]:
+    """The same rows in fewer pieces: a batch costs what a thousand rows do."""
+    held: list[_Events] = []
+    for columns, kind, versions in events:
+        if held and held[0][1] != kind:
+            yield _joined(held)
+            held = []
+        if len(versions):
+            held.append((_cast(columns, schema), kind, versions))
+        if sum(len(one) for *_, one in held) >= _PIECE_ROWS:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(pieces: Sequence[_Events]) -> _Events:
+    (columns, kind, versions), *others = pieces
+    if others:
+        parts = zip(*(one for one, *_ in pieces), strict=True)
+        columns = [pa.concat_arrays(one) for one in parts]
+        versions = np.concatenate([one for *_, one in pieces])
+    return columns, kind, versions
+
+
+def _cast(arrays: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:
+    fields = zip(arrays, schema, strict=False)
+    return [one if one.type == field.type else one.cast(field.type) for one, field in fields]
 
 
 def is_among(write_ids: Int64s, versions: Versions) -> Bools:
@@ -363,7 +421,13 @@ class DeletedRows:
 
     def left_in(self, batch: EventBatch) -> tuple[Int64s, Int64s]:
         """Which rows of a batch are among those that were not taken yet, and their places there."""
-        at, places = self._set.matches(*batch.ids.numbers())
+        if batch.run is None:
+            at, places = self._set.matches(*batch.ids.numbers())
+        else:
+            run, first = batch.run, batch.run.first_row_id
+            last = first + batch.rows - 1
+            sought, places = self._set.between(run.write_id, run.bucket, first, last)
+            at = sought - first
         left = ~self._taken[places]
         return at[left], places[left]
 

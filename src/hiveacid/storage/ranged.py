@@ -197,6 +197,29 @@ class Stretch(_Readable, ABC):
         """The bytes from one place up to another, both within the file."""
 
 
+class Prefix(Stretch):
+    """The first bytes of an open file, as a file: what a streaming writer has completed so far.
+
+    ``end`` comes after them: another tail.
+    """
+
+    def __init__(self, source: pa.NativeFile, length: int, *, end: bytes = b"") -> None:
+        super().__init__(length + len(end))
+        self._source = source
+        self._prefix = length
+        self._end = end
+
+    def _between(self, start: int, stop: int) -> bytes:
+        data = b""
+        if start < self._prefix:
+            self._source.seek(start)
+            data = self._source.read(min(stop, self._prefix) - start)
+            start += len(data)
+        if start >= self._prefix:
+            data += self._end[start - self._prefix : stop - self._prefix]
+        return data
+
+
 class _Ranged(Stretch):
     """Bytes that are asked for when they are read; the last ones are there."""
 

@@ -133,15 +133,30 @@ class DeleteSet:
             places = self.places(write_id, bucket, row_id)
             at = np.flatnonzero(places >= 0)
             return at, places[at]
-        low, high = max(int(row_id[0]), self._first), min(int(row_id[-1]), self._last)
-        (begin,), (known,) = self._pack(write_id[:1], bucket[:1], np.full(1, low))
-        end = begin + (high - low + 1 if known and low <= high else 0)
-        first, last = np.searchsorted(self._keys, (begin, end))
-        sought = self._keys[first:last] - begin + low
+        ends = int(row_id[0]), int(row_id[-1])
+        sought, places = self.between(int(write_id[0]), int(bucket[0]), *ends)
         at = np.searchsorted(row_id, sought)
         at[at == len(row_id)] = 0
         there = row_id[at] == sought
-        return at[there], np.arange(first, last)[there]
+        return at[there], places[there]
+
+    def between(self, write_id: int, bucket: int, first: int, last: int) -> tuple[Int64s, Int64s]:
+        """The row ids of those of a write id and bucket property from a row id to another (both
+        inclusive), and their places in the set.
+        """
+        if not self._packs:
+            sought = np.arange(first, last + 1)
+            alike = np.full(len(sought), write_id), np.full(len(sought), bucket, np.int32)
+            places = self.places(*alike, sought)
+            return sought[places >= 0], places[places >= 0]
+        low, high = max(first, self._first), min(last, self._last)
+        pair = int(np.searchsorted(self._write_ids, write_id)) * len(self._buckets)
+        pair += int(np.searchsorted(self._buckets, bucket))
+        is_there = low <= high and write_id in self._write_ids and bucket in self._buckets
+        begin = pair * (self._last - self._first + 1) - self._first if is_there else 0
+        ends = (begin + low, begin + high + 1) if is_there else (0, 0)
+        start, stop = np.searchsorted(self._keys, ends)
+        return self._keys[start:stop] - begin, np.arange(start, stop)
 
     def contains(self, write_id: Int64s, bucket: Int32s, row_id: Int64s) -> Bools:
         """For each row whether it is deleted."""

@@ -353,8 +353,8 @@ def rows_that_count(
     if source.check_write_ids:
         keep = both(keep, valid_mask(numpy_of(batch.ids.current_write_id)[at], valid))
     if len(deletes):
-        write_id, bucket, row_id = batch.ids.numbers()
-        gone = deletes.contains(write_id[at], bucket[at], row_id[at])
+        numbers = batch.ids.numbers() if isinstance(at, slice) else batch.numbers_at(at)
+        gone = deletes.contains(*numbers)
         keep = both(keep, ~gone) if gone.any() else keep
     return keep
 

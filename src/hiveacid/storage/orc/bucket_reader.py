@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -28,12 +29,13 @@ from hiveacid.layout.events import (
     is_positional_row,
 )
 from hiveacid.model.tables import Column
-from hiveacid.model.types import HiveType, StructType
+from hiveacid.model.types import CharType, HiveType, StructType, VarcharType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.damage import check_columns, is_checkable
-from hiveacid.storage.orc.statistics import integer_range, only_inserts
+from hiveacid.storage.orc.statistics import RowRun, integer_range, only_inserts, run_of
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
+from hiveacid.storage.orc.texts_at import texts_at
 from hiveacid.storage.orc.timestamps import (
     UTC_NAMES,
     StripeStreams,
@@ -42,7 +44,7 @@ from hiveacid.storage.orc.timestamps import (
     is_near_1970,
     timestamps_of,
 )
-from hiveacid.storage.ranged import FileReader, Opener, Stretch
+from hiveacid.storage.ranged import FileReader, Opener, Prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,9 @@ class EventBatch:
     """Consecutive events of one file.
 
     ``first_row`` is the position in the file. ``columns`` holds one array per column asked for, of
-    the table's type. ``identities`` is None where they were not asked for. ``row_is_null`` marks
-    events without a row (deletes); None where every event has one, or no column was read.
+    the table's type. ``identities`` is None where they were not asked for, or ``run`` tells them.
+    ``row_is_null`` marks events without a row (deletes); None where every event has one, or no
+    column was read.
     """
 
     first_row: int
@@ -76,12 +79,20 @@ class EventBatch:
     columns: tuple[pa.Array, ...]
     identities: Identities | None
     row_is_null: pa.Array | None
+    run: RowRun | None = None
 
     @property
     def ids(self) -> Identities:
         """The identities, which were asked for."""
         assert self.identities is not None
         return self.identities
+
+    def numbers_at(self, at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
+        """Original write ids, bucket properties and row ids of the rows at some places."""
+        if self.run is None:
+            return tuple(numbers[at] for numbers in self.ids.numbers())
+        run, rows = self.run, len(at)
+        return np.full(rows, run.write_id), np.full(rows, run.bucket), at + run.first_row_id
 
 
 class BucketFileReader(FileReader):
@@ -128,6 +139,7 @@ class BucketFileReader(FileReader):
         )
         """The user columns in the file, in order."""
         self._numbers = self._column_numbers()
+        self._as_events: orc.ORCFile | None = None
         self._as_seconds: orc.ORCFile | None = None
         self._statistics: tuple[tuple[Any, ...], ...] | None = None
         if not self.is_acid and self.rows and self._should_hold_events():
@@ -205,10 +217,7 @@ class BucketFileReader(FileReader):
         system = SYSTEM_FIELDS if identities and self.is_acid else ()
         names = [self._root[name.lower()][1] for name in system]
         names += [prefix + self.fields[i][0] for i in present]
-        source = self._source
-        if self._limited:
-            source = pa.PythonFile(_Prefix(self._source, self._size_bytes), mode="r")
-        reader = self._opened(source) if names else None
+        reader = self._open_as_events() if names else None
         for number in range(len(self.tail.stripes)) if stripes is None else stripes:
             stripe = self.tail.stripes[number]
             batch, streams = None, None
@@ -227,6 +236,56 @@ class BucketFileReader(FileReader):
                 row_is_null=self._row_is_null(batch),
             )
             batch = None  # or two stripes would be in memory while the next is read
+
+    def run_of(self, number: int) -> EventBatch | None:
+        """A stripe without its columns, where its statistics tell the identities of its rows."""
+        if self.tail is None or not self.is_acid or not is_checkable(self.tail.footer):
+            return None
+        stripe, known = self.tail.stripes[number], self._statistics_of(number)
+        if known is None:
+            return None
+        numbers, root = self.tail.types[0].children, self._root
+        system = [known[numbers[root[name.lower()][0]]] for name in SYSTEM_FIELDS]
+        run, place = run_of(system, stripe.rows), (stripe.first_row, stripe.rows)
+        return None if run is None else EventBatch(*place, (), None, None, run)
+
+    def columns_at(
+        self,
+        number: int,
+        at: npt.NDArray[np.int64],
+        *,
+        table_columns: Sequence[Column],
+        wanted: Sequence[int],
+        unit: str,
+        few: bool,
+    ) -> list[pa.Array]:
+        """The columns of a stripe's rows at some places; where there are ``few`` of them texts of
+        dictionaries are not all decoded. Errors as ``batches``.
+        """
+        texts = self._texts_at(number, at, wanted) if few else {}
+        others = [i for i in wanted if i not in texts]
+        read = partial(self.batches, table_columns=table_columns, identities=False, unit=unit)
+        (batch,) = read(wanted=others, stripes=(number,))
+        taken = (column.take(pa.array(at)) for column in batch.columns)
+        found = dict(zip(others, taken, strict=True))
+        found |= {i: self._evolved(one, i, table_columns[i], unit) for i, one in texts.items()}
+        return [found[i] for i in wanted]
+
+    def _texts_at(
+        self, number: int, at: npt.NDArray[np.int64], wanted: Sequence[int]
+    ) -> dict[int, pa.Array]:
+        assert self.tail is not None
+        names = [i for i in wanted if i < len(self.fields) and _is_text(self.fields[i][1])]
+        if not names:
+            return {}
+        above = (0, self.tail.types[0].children[self._root[ROW][0]])
+        rows = self.tail.stripes[number].rows
+        try:
+            streams = StripeStreams(self._source, self.tail, number)
+            found = {i: texts_at(streams, self._numbers[i], rows, at, above=above) for i in names}
+        except FormatError as error:
+            raise self._damaged(error) from error
+        return {i: texts for i, texts in found.items() if texts is not None}
 
     def identities(self, raw: OriginalRows | None = None) -> Iterator[Identities]:
         """Those of all events, stripe by stripe; ``raw`` and errors as in ``batches``."""
@@ -270,13 +329,23 @@ class BucketFileReader(FileReader):
             for field, array in zip(row.type, row.flatten(), strict=True):
                 found[self._numbers[places[field.name]]] = array
         kinds = [node.kind for node in self.tail.footer.types]
+        known = self._statistics_of(number)
         try:
-            if self._statistics is None:
-                self._statistics = self.tail.stripe_statistics()
-            if len(self._statistics) == len(self.tail.stripes):
-                check_columns(found, self._statistics[number], kinds)
+            if known is not None:
+                check_columns(found, known, kinds)
         except FormatError as error:
             raise self._damaged(error) from error
+
+    def _statistics_of(self, number: int) -> Sequence[Any] | None:
+        """Those of a stripe's columns; None where the file does not have them."""
+        assert self.tail is not None
+        if self._statistics is None:
+            try:
+                self._statistics = self.tail.stripe_statistics()
+            except FormatError as error:
+                raise self._damaged(error) from error
+        are_there = len(self._statistics) == len(self.tail.stripes)
+        return self._statistics[number] if are_there else None
 
     def _should_hold_events(self) -> bool:
         """Raw rows have other names (``000000_0``) in bases and deltas, and no such metadata."""
@@ -321,26 +390,36 @@ class BucketFileReader(FileReader):
                     array = exact_times(array, array, -1, None)
                 arrays.append(array)
                 continue
-            name, kind = self.fields[i]
-            array = found[name]
-            try:
-                read = array
-                if streams is not None and self.tail is not None:
-                    array = timestamps_of(array, self._numbers[i], self.tail, streams)
-                if self.tail is not None and self.tail.has_julian_dates:
-                    array = from_julian(array)
-                array = evolve_column(array, kind, table_columns[i].type, unit=unit)
-                if exact and unit == MICROSECONDS:
-                    array = exact_times(array, read, self._numbers[i], streams)
-                arrays.append(array)
-            except FormatError as error:
-                raise FormatError(
-                    f"{self.path}: column {table_columns[i].name}: {error.message}",
-                    path=self.path,
-                    expected=error.context["expected"],
-                    found=error.context["found"],
-                ) from error
+            array = read = found[self.fields[i][0]]
+            array = self._evolved(array, i, table_columns[i], unit, streams)
+            if exact and unit == MICROSECONDS:
+                array = exact_times(array, read, self._numbers[i], streams)
+            arrays.append(array)
         return tuple(arrays)
+
+    def _evolved(
+        self,
+        array: pa.Array,
+        place: int,
+        column: Column,
+        unit: str,
+        streams: StripeStreams | None = None,
+    ) -> pa.Array:
+        """A column as it was read, as the table's."""
+        assert self.tail is not None
+        try:
+            if streams is not None:
+                array = timestamps_of(array, self._numbers[place], self.tail, streams)
+            if self.tail.has_julian_dates:
+                array = from_julian(array)
+            return evolve_column(array, self.fields[place][1], column.type, unit=unit)
+        except FormatError as error:
+            raise FormatError(
+                f"{self.path}: column {column.name}: {error.message}",
+                path=self.path,
+                expected=error.context["expected"],
+                found=error.context["found"],
+            ) from error
 
     def _identities(
         self, batch: pa.RecordBatch | None, first: int, rows: int, raw: OriginalRows | None
@@ -373,11 +452,20 @@ class BucketFileReader(FileReader):
         row = batch.column(self._root[ROW][1])
         return row.is_null() if row.null_count else None
 
+    def _open_as_events(self) -> orc.ORCFile:
+        """The file, up to its logical length."""
+        if self._as_events is None:
+            source = self._source
+            if self._limited:
+                source = pa.PythonFile(Prefix(self._source, self._size_bytes), mode="r")
+            self._as_events = self._opened(source)
+        return self._as_events
+
     def _open_as_seconds(self) -> orc.ORCFile:
         """The file with its timestamps declared numbers."""
         if self._as_seconds is None:
             assert self.tail is not None
-            file = _Prefix(
+            file = Prefix(
                 self._source, self._size_bytes - self.tail.tail_bytes, end=as_seconds(self.tail)
             )
             self._as_seconds = self._opened(pa.PythonFile(file, mode="r"))
@@ -400,32 +488,13 @@ class BucketFileReader(FileReader):
             raise self._damaged(error) from error
 
 
+def _is_text(kind: HiveType) -> bool:
+    return str(kind) == "string" or isinstance(kind, CharType | VarcharType)
+
+
 _TOO_WIDE: Final = "nanosecond resolution"
 """In the message of Arrow's ORC reader for timestamps outside 1677..2262."""
 
 
 class _WideTimestampsError(Exception):
     """A stripe that Arrow's ORC reader refuses for its timestamps."""
-
-
-class _Prefix(Stretch):
-    """The first bytes of an open file, as a file: what a streaming writer has completed so far.
-
-    ``end`` comes after them: another tail.
-    """
-
-    def __init__(self, source: pa.NativeFile, length: int, *, end: bytes = b"") -> None:
-        super().__init__(length + len(end))
-        self._source = source
-        self._prefix = length
-        self._end = end
-
-    def _between(self, start: int, stop: int) -> bytes:
-        data = b""
-        if start < self._prefix:
-            self._source.seek(start)
-            data = self._source.read(min(stop, self._prefix) - start)
-            start += len(data)
-        if start >= self._prefix:
-            data += self._end[start - self._prefix : stop - self._prefix]
-        return data

@@ -121,7 +121,7 @@ def check_column(array: pa.Array, known: Any, *, kind: int) -> None:
     elif known.HasField("stringStatistics") and kind != _CHAR:
         sum_bytes = known.stringStatistics
         if sum_bytes.HasField("sum") and sum_bytes.sum >= 0 and not pa.types.is_nested(array.type):
-            _same("bytes of text", sum_bytes.sum, pc.sum(pc.binary_length(array)).as_py() or 0)
+            _same("bytes of text", sum_bytes.sum, _text_bytes(array))
     elif known.HasField("bucketStatistics") and pa.types.is_boolean(array.type):
         for count in known.bucketStatistics.count[:1]:
             _same("trues", count, pc.sum(array).as_py() or 0)
@@ -140,10 +140,12 @@ def check_column(array: pa.Array, known: Any, *, kind: int) -> None:
 
 
 def _check_integers(array: pa.Array, known: Any) -> None:
-    _check_ends(array, known)
+    """By their sum, which another least or greatest value changes, too; by these without one."""
     if _has_ends(known) and known.HasField("sum"):
         # Both sides wrap round at 64 bits. (Not by numpy: Arrow imports pandas for a first array.)
         _same("a sum", known.sum, pc.sum(array).as_py() or 0)
+    else:
+        _check_ends(array, known)
 
 
 def _has_ends(known: Any) -> bool:
@@ -174,11 +176,27 @@ def _check_words(array: pa.Array, known: Any) -> None:
     _same("a greatest value", _decimal(known.maximum), int(words.max()) * unit)
 
 
+def _text_bytes(array: pa.Array) -> int:
+    if array.null_count or not pa.types.is_string(array.type):
+        return pc.sum(pc.binary_length(array)).as_py() or 0
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)
+    return int(offsets[array.offset + len(array)]) - int(offsets[array.offset])
+
+
 def _check_floats(array: pa.Array, known: Any) -> None:
+    """By numpy where none is NULL: Arrow compares floats one by one."""
     if not known.minimum <= known.maximum:
         return
     try:
-        _check_ends(array.cast(pa.float64()), known)
+        if array.null_count or not len(array):
+            _check_ends(array.cast(pa.float64()), known)
+        elif _has_ends(known):
+            kind = np.float64 if pa.types.is_float64(array.type) else np.float32
+            values = np.frombuffer(array.buffers()[1], dtype=kind)[array.offset :][: len(array)]
+            with np.errstate(invalid="ignore"):
+                ends = float(values.min()), float(values.max())
+            _same("a least value", known.minimum, ends[0])
+            _same("a greatest value", known.maximum, ends[1])
     except FormatError:  # whose ends NaN are is the writer's affair
         if not pc.any(pc.is_nan(array)).as_py():
             raise

@@ -12,6 +12,7 @@ are read through Arrow.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -104,6 +105,42 @@ def integer_range(
     if not all(one.HasField("minimum") and one.HasField("maximum") for one in found):
         return None
     return min(int(one.minimum) for one in found), max(int(one.maximum) for one in found)
+
+
+@dataclass(frozen=True, slots=True)
+class RowRun:
+    """The ids of a stripe's rows, all inserted by one write id: row ``i`` is ``(write_id, bucket,
+    first_row_id + i)``.
+    """
+
+    write_id: int
+    bucket: int
+    first_row_id: int
+
+
+def run_of(statistics: Sequence[Any], rows: int) -> RowRun | None:
+    """What the statistics (parsed messages) of the system columns, in their order, tell of the ids
+    of a stripe's ``rows`` events; None where they are not of one write id and bucket, with row ids
+    that follow one another as they do in the order of a file (format.md 4.5).
+    """
+    ends = [_ends(known, rows) for known in statistics]
+    operation, write_id, bucket, row_id, current = ends
+    if None in ends or operation != (Operation.INSERT, Operation.INSERT):
+        return None
+    assert write_id is not None and bucket is not None and row_id is not None
+    is_one = write_id[0] == write_id[1] and write_id == current and bucket[0] == bucket[1]
+    if not is_one or row_id[1] - row_id[0] != rows - 1:
+        return None
+    return RowRun(write_id[0], bucket[0], row_id[0])
+
+
+def _ends(known: Any, rows: int) -> tuple[int, int] | None:
+    """The least and the greatest of ``rows`` whole numbers; None where it is not said."""
+    found = known.intStatistics
+    has_ends = found.HasField("minimum") and found.HasField("maximum")
+    if known.numberOfValues != rows or not has_ends:
+        return None
+    return int(found.minimum), int(found.maximum)
 
 
 def _same(found: HiveType, wanted: HiveType) -> bool:

@@ -89,6 +89,11 @@ class StripeStreams:
             self._start + int(info.indexLength) + int(info.dataLength), int(info.footerLength)
         )
         self._footer: Any = parse_message(proto.StripeFooter, raw, what="stripe footer")
+        self._places: dict[tuple[int, int], tuple[int, int]] = {}
+        at = self._start
+        for stream in self._footer.streams:
+            self._places[stream.column, stream.kind] = at, int(stream.length)
+            at += int(stream.length)
 
     @property
     def writer_zone(self) -> str:
@@ -101,14 +106,27 @@ class StripeStreams:
         Raises:
             FormatError: damaged.
         """
-        at = self._start
-        for stream in self._footer.streams:
-            if stream.column == column and stream.kind == SECONDARY:
-                data = self._section(at, int(stream.length))
-                version_1 = self._footer.columns[column].kind == _DIRECT
-                return decode_nanoseconds(data, count, version_1=version_1)
-            at += int(stream.length)
-        return np.zeros(count, dtype=np.int64)
+        data = self.section(column, SECONDARY)
+        if data is None:
+            return np.zeros(count, dtype=np.int64)
+        return decode_nanoseconds(data, count, version_1=self.encoding(column).kind == _DIRECT)
+
+    def encoding(self, column: int) -> Any:
+        """How a column is stored (a parsed message)."""
+        return self._footer.columns[column]
+
+    def section(self, column: int, kind: int) -> bytes | None:
+        """The content of a stream of a column; None where it has none of that kind.
+
+        Raises:
+            FormatError: damaged.
+        """
+        place = self._places.get((column, kind))
+        return None if place is None else self._section(*place)
+
+    def has(self, column: int, kind: int) -> bool:
+        """Whether a column has a stream of that kind."""
+        return (column, kind) in self._places
 
     def _section(self, offset: int, length: int) -> bytes:
         self._source.seek(offset)
@@ -126,7 +144,7 @@ def decode_seconds(data: bytes, count: int) -> Int64s:
     """
     if not count:
         return np.zeros(0, dtype=np.int64)
-    numbers = _column(_BIGINT, {_DATA: data}, count, encoding=_DIRECT_V2)
+    numbers = column_of(_BIGINT, {_DATA: data}, count, encoding=_DIRECT_V2)
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
@@ -143,13 +161,17 @@ def decode_nanoseconds(data: bytes, count: int, *, version_1: bool = False) -> I
         seconds = _ZEROS_1 * -(-count // _RUN_1)
     streams = {_DATA: seconds, SECONDARY: data}
     encoding = _DIRECT if version_1 else _DIRECT_V2
-    times = _column(TIMESTAMP_KINDS[0], streams, count, encoding=encoding)
+    times = column_of(TIMESTAMP_KINDS[0], streams, count, encoding=encoding)
     ticks = times.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return np.asarray(ticks - EPOCH_S * 10**9, dtype=np.int64)
 
 
-def _column(kind: int, streams: Mapping[int, bytes], count: int, *, encoding: int) -> pa.Array:
-    """A column without nulls, read by Arrow from a file made of its streams alone."""
+def column_of(kind: int, streams: Mapping[int, bytes], count: int, *, encoding: int) -> pa.Array:
+    """A column without nulls, read by Arrow from a file made of its streams alone.
+
+    Raises:
+        FormatError: damaged.
+    """
     footer = proto.StripeFooter(writerTimezone="UTC")
     footer.columns.add(kind=_DIRECT)
     footer.columns.add(kind=encoding)
@@ -173,13 +195,13 @@ def _column(kind: int, streams: Mapping[int, bytes], count: int, *, encoding: in
         return orc.ORCFile(pa.BufferReader(file)).read_stripe(0).column(0)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(
-            f"an integer stream is damaged: {error}",
-            expected=f"{count} numbers",
+            f"a stream is damaged: {error}",
+            expected=f"{count} values",
             found=str(error),
         ) from error
 
 
-_WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
+WIDTHS: Final = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 """Bits of a number, by the code in a run's head."""
 
 
@@ -205,9 +227,9 @@ _RUN: Final = 512
 
 def _direct_run(numbers: npt.NDArray[np.uint64]) -> bytes:
     needed = max(int(numbers.max()).bit_length(), 1)
-    code = next(i for i, width in enumerate(_WIDTHS) if width >= needed)
+    code = next(i for i, width in enumerate(WIDTHS) if width >= needed)
     bits = np.unpackbits(numbers.astype(">u8").view(np.uint8)).reshape(-1, 64)
-    packed = np.packbits(bits[:, 64 - _WIDTHS[code] :].reshape(-1)).tobytes()
+    packed = np.packbits(bits[:, 64 - WIDTHS[code] :].reshape(-1)).tobytes()
     last = len(numbers) - 1
     return bytes([1 << 6 | code << 1 | last >> 8, last & 255]) + packed
 

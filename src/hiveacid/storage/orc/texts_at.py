@@ -1,0 +1,129 @@
+"""Texts at some places of a stripe, of a column whose writer put the distinct ones into a
+dictionary: only the numbers at these places are unpacked. Arrow's reader makes a text for each row,
+which takes longer than all else that it decodes (ORC specification, "Run Length Encoding", "String,
+Char, and VarChar Columns").
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hiveacid.storage.orc.damage import damage
+from hiveacid.storage.orc.timestamps import WIDTHS, StripeStreams, column_of
+
+Int64s = npt.NDArray[np.int64]
+
+_PRESENT, _DATA, _LENGTH, _DICTIONARY = 0, 1, 2, 3
+_DIRECT_V2, _DICTIONARY_V2 = 2, 3
+_STRING: Final = 7
+_SHORT_REPEAT, _DIRECT, _DELTA = 0, 1, 3
+_WIDTH_MAX: Final = 56
+"""Numbers of no more bits lie in eight bytes, wherever in a byte they begin."""
+
+
+def texts_at(
+    streams: StripeStreams, column: int, rows: int, places: Int64s, *, above: tuple[int, ...]
+) -> pa.Array | None:
+    """The texts of a column of ``rows`` rows at some places; None where it has NULLs, as one of the
+    columns ``above`` it may have, or is stored in a form that is not known here.
+
+    Raises:
+        FormatError: damaged.
+    """
+    encoding = streams.encoding(column)
+    may_be_null = any(streams.has(one, _PRESENT) for one in (column, *above))
+    if may_be_null or encoding.kind != _DICTIONARY_V2 or not rows:
+        return None
+    numbers = numbers_at(streams.section(column, _DATA) or b"", rows, places)
+    if numbers is None:
+        return None
+    size = encoding.dictionarySize
+    if int(numbers.max(initial=0)) >= size:
+        raise damage(f"a dictionary of {size} texts", f"the number {int(numbers.max())}")
+    whole = {_LENGTH: _LENGTH, _DICTIONARY: _DATA}
+    dictionary = {to: streams.section(column, kind) or b"" for kind, to in whole.items()}
+    texts = column_of(_STRING, dictionary, size, encoding=_DIRECT_V2)
+    return texts.take(pa.array(numbers))
+
+
+def numbers_at(data: bytes, count: int, places: Int64s) -> Int64s | None:
+    """Those at some places, ascending, of an unsigned integer stream of version 2 of ``count``
+    numbers; None where one of its runs has patches, or numbers that are too wide.
+
+    Raises:
+        FormatError: damaged: fewer numbers.
+    """
+    runs: list[tuple[int, int, int, int]] = []
+    rising: list[tuple[int, int]] = []
+    at = row = 0
+    while row < count:
+        if at + 1 >= len(data):
+            raise damage(f"{count} numbers", f"{row} numbers")
+        head, kind, start = data[at], data[at] >> 6, at
+        width, length = WIDTHS[head >> 1 & 31], ((head & 1) << 8 | data[at + 1]) + 1
+        step, packed, at = width, length, at + 2
+        if kind == _SHORT_REPEAT:
+            width, length, step, packed = ((head >> 3 & 7) + 1) * 8, (head & 7) + 3, 0, 1
+            at -= 1
+        elif kind == _DELTA:
+            rising.append((row, start))
+            at = _varint(data, _varint(data, at)[1])[1]
+            packed = length - 2 if head >> 1 & 31 else 0
+        elif kind != _DIRECT:
+            return None
+        if width > _WIDTH_MAX:
+            return None
+        runs.append((row, at * 8, width, step))
+        row += length
+        at += (width * packed + 7) // 8
+    if row != count or at > len(data):
+        raise damage(f"{count} numbers of {len(data)} bytes", f"{row} numbers of {at} bytes")
+    found = _unpacked(data, np.array(runs, dtype=np.int64).reshape(-1, 4), places)
+    for first, start in rising:
+        numbers = _risen(data, start)
+        here = slice(*np.searchsorted(places, (first, first + len(numbers))))
+        found[here] = numbers[places[here] - first]
+    return found
+
+
+def _unpacked(data: bytes, runs: npt.NDArray[Any], places: Int64s) -> Int64s:
+    """Of runs by first row, first bit, width, and bits from one number to the next."""
+    first, start, width, step = runs[np.searchsorted(runs[:, 0], places, side="right") - 1].T
+    bits = start + (places - first) * step
+    padded = np.frombuffer(data + bytes(8), dtype=np.uint8)
+    words = padded[(np.minimum(bits >> 3, len(data)))[:, None] + np.arange(8)]
+    left = words.view(">u8")[:, 0].astype(np.uint64) << (bits & 7).astype(np.uint64)
+    found: Int64s = (left >> (64 - width).astype(np.uint64)).astype(np.int64)
+    return found
+
+
+def _risen(data: bytes, at: int) -> Int64s:
+    """The numbers of a run that says by how much each is more, or less, than the one before."""
+    head, length = data[at], ((data[at] & 1) << 8 | data[at + 1]) + 1
+    base, at = _varint(data, at + 2)
+    coded, at = _varint(data, at)
+    step = coded >> 1 ^ -(coded & 1)
+    steps = np.full(length, step, dtype=np.int64)
+    steps[0] = base
+    if code := head >> 1 & 31:
+        width = WIDTHS[code]
+        runs = np.array([[0, at * 8, width, width]], dtype=np.int64)
+        sizes = _unpacked(data, runs, np.arange(length - 2))
+        steps[2:] = sizes if step >= 0 else -sizes
+    found: Int64s = np.cumsum(steps)
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, seven bits a byte, the lowest first; and where it ends."""
+    number = shift = 0
+    while at < len(data) and data[at] & 128:
+        number |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+    if at >= len(data) or shift > _WIDTH_MAX:
+        raise damage("a number", "the end of the stream")
+    return number | data[at] << shift, at + 1
