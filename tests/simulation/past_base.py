@@ -33,7 +33,6 @@ from hiveacid.errors import (
     InternalError,
 )
 from hiveacid.model.tables import LONG_MAX, TableName
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.table import AcidTable
@@ -49,8 +48,8 @@ GOLDEN = (
     *("e08_major_only_originals", "h01_aborted", "i01_overwrite", "i02_truncate", "i05_load"),
     *("i07_load_major", "i11_union_all", "k01_closed", "k02_aborted_open", "k05_open_plus_sql"),
     *("k06_open_minor", "l01_many", "l02_many_auto_preclean", "v3_08_converted_major"),
-    *("v3_16_stream", "f02_parquet", "f04_orc_overwrite", "f07_orc_minor_preclean"),
-    *("f09_parquet_major_preclean", "v3_10_insert_only_overwrite"),
+    *("f04_orc_overwrite", "f07_orc_minor_preclean"),
+    "v3_10_insert_only_overwrite",
 )
 """Tables that Hive wrote, of the two columns that others here begin with."""
 _CLAUSES = {"partitions": " partitioned by (p int)", "buckets": " clustered by (id) into 2 buckets"}
@@ -143,7 +142,6 @@ class Base:
     def _attach(self, name: str, chosen: str) -> None:
         """A table that Hive wrote, with its rows: the version that all others follow."""
         meta = golden_meta(chosen)
-        valid = ValidWriteIdList.parse(meta["valid_write_id_list"])
         location = f"{self.world.warehouse}/of_hive_{name}"
         shutil.copytree(golden_path(chosen) / "data", location)
         mode = meta["parameters"]["transactional_properties"]
@@ -159,7 +157,8 @@ class Base:
         kind, columns = "insert-only" if mode == "insert_only" else "full", ((1, "id"), (2, "v"))
         model = TableModel(name, kind, columns, 24 * HOUR_MS, self.now_ms, after)
         found = hiveacid.read_arrow(self.world.acid.table(name)).read_all().to_pylist()
-        last = max(one for one in range(valid.hwm + 1) if valid.is_valid(one))
+        (valid,) = self.world.client.metastore.valid_write_ids((TableName("default", name),))
+        last = next(one for one in range(valid.hwm, -1, -1) if valid.is_valid(one))
         model.versions = [State(last, in_columns(columns, found), columns, 0)]
         model.is_of_hive = True
         self.tables.append(model)

@@ -164,7 +164,7 @@ def past_snapshot(
         of_then=_of_then(metastore, table, version, valid_txns, hive_cleans=hive_cleans),
     )
     floors = own(metastore).floors(table.name)
-    has_noted = _noting(metastore, table, version, hive_cleans=hive_cleans)
+    has_noted = _noting(metastore, table, version, valid_txns, hive_cleans=hive_cleans)
     keys = table.partition_keys
     pinned: bool | None = None
     for part in found.parts:
@@ -251,25 +251,28 @@ def _of_then(
 
 
 def _noting(
-    metastore: Metastore, table: Table, version: Version, *, hive_cleans: bool
+    metastore: Metastore, table: Table, version: Version, txns: ValidTxnList, *, hive_cleans: bool
 ) -> Callable[[AcidDirectory], bool]:
     """Tells whether cleaners have noted what they removed of a directory. Of commits that nobody
     recorded, and where Hive cleans, a base that the version may not read is a reason that they may
-    have removed something, unless it came after the first commit that was recorded.
+    have removed something, unless it came after the first commit that was recorded, or is of a
+    transaction that has not committed.
     """
     if version.sequence is not None and not hive_cleans:
         return lambda _: True
     commits = () if hive_cleans else own(metastore).commits(table.name)
     recorded = {int(one.write_id) for one in commits}
     first = min(recorded, default=LONG_MAX)
+    (now,) = metastore.valid_write_ids((table.name,), txns)
+
+    def is_harmless(base: BaseName) -> bool:
+        if base.visibility_txn:
+            return not txns.is_valid(base.visibility_txn) or first <= base.write_id
+        return not now.is_valid(base.write_id) or base.write_id in recorded
 
     def has_noted(directory: AcidDirectory) -> bool:
         names = (parse_directory(path.rpartition("/")[2]) for path in directory.ignored)
-        return all(
-            one.write_id in recorded or (one.visibility_txn > 0 and first < one.write_id)
-            for one in names
-            if isinstance(one, BaseName)
-        )
+        return all(is_harmless(one) for one in names if isinstance(one, BaseName))
 
     return has_noted
 
