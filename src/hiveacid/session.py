@@ -319,10 +319,8 @@ class Session(
         on_spark = handler.needs_spark(statement)
         if self._spark is None and on_spark:
             raise spark_needed(title_of(statement), instead=without_spark(statement))
-        context = self._context(isolation=isolation)
-        told = text_of(statement) or (None if text is None else without_literals(text))
-        context = replace(context, statement=told)
-        what = title_of(statement)
+        what, told = title_of(statement), text_of(statement) or (text and without_literals(text))
+        context = replace(self._context(isolation=isolation), statement=told)
         # The jobs of a query are those of whoever asks for its rows.
         named = None if isinstance(statement, Query) else self._spark
         with (

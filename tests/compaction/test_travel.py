@@ -355,5 +355,5 @@ def test_the_history_says_what_was_restored_and_undone(made: World, acid: Sessio
         ("RESTORE", "RESTORE TABLE default.t TO VERSION AS OF 0"),
         ("RESTORE", f"RESTORE TABLE default.t TO TIMESTAMP AS OF '{shown}'"),
         ("RESTORE", "RESTORE TABLE default.t TO VERSION AS OF 'q3'"),
-        ("UNDO", f"UNDO TRANSACTION {last.txn}"),
+        (f"UNDO {last.txn}", f"UNDO TRANSACTION {last.txn}"),
     ]
