@@ -48,7 +48,7 @@ GOLDEN = (
     *("e08_major_only_originals", "h01_aborted", "i01_overwrite", "i02_truncate", "i05_load"),
     *("i07_load_major", "i11_union_all", "k01_closed", "k02_aborted_open", "k05_open_plus_sql"),
     *("k06_open_minor", "l01_many", "l02_many_auto_preclean", "v3_08_converted_major"),
-    *("f04_orc_overwrite", "f07_orc_minor_preclean"),
+    *("v3_16_stream", "f04_orc_overwrite", "f07_orc_minor_preclean"),
     "v3_10_insert_only_overwrite",
 )
 """Tables that Hive wrote, of the two columns that others here begin with."""

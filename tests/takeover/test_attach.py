@@ -92,6 +92,19 @@ def test_what_was_taken_over_can_be_read_and_restored_after_it_was_replaced(
     assert rows(acid) == before
 
 
+def test_deletes_after_a_rebalance_do_not_hide_that_all_files_are_there(
+    acid: Session, tmp_path: Path
+) -> None:
+    """A stream's file has rows of aborted transactions between those of others."""
+    emp = acid.attach(**golden("v3_16_stream", tmp_path / "t"))
+    emp.delete_arrow("id = 1")
+    emp.compact("rebalance", wait=True)
+    emp.delete_arrow("id in (8, 9, 1000)")
+    emp.compact("major", wait=True)
+    told = hiveacid.read_changes(emp, since=8).read_all()["id"].to_pylist()
+    assert sorted(told) == [1, 8, 9, 1000]
+
+
 def test_a_version_that_hive_compacted_before_is_refused(acid: Session, tmp_path: Path) -> None:
     """Its files are there, but of Hive's cleaner nobody knows that."""
     acid.attach(**golden("a07_major_preclean", tmp_path / "t"))
