@@ -309,6 +309,18 @@ NULL_TEXT: Final = "serialization.null.format"
 ESCAPE_LINES: Final = "serialization.escape.crlf"
 HEADER_LINES: Final = "skip.header.line.count"
 _LEVELS: Final = 8
+_ONLY: Final[Mapping[str, tuple[str, ...]]] = {
+    "timestamp.formats": ("",),
+    "skip.footer.line.count": ("", "0"),
+    "serialization.encoding": ("", "utf-8", "utf8"),
+    "serialization.last.column.takes.rest": ("", "false"),
+    "hive.serialization.extend.nesting.levels": ("", "false"),
+    "hive.serialization.extend.additional.nesting.levels": ("", "false"),
+    "hive.lazysimple.extended_boolean_literal": ("", "false"),
+}
+"""Properties with which Hive reads other rows from the same bytes, and the only values, in small
+letters, that are known here.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,8 +356,12 @@ def row_format(properties: Mapping[str, str]) -> RowFormat:
 
     Raises:
         InvalidInputError: ``skip.header.line.count`` is not a number.
-        UnsupportedError: lines that do not end with a newline.
+        UnsupportedError: lines that do not end with a newline, or a property with which Hive reads
+            what is not read here.
     """
+    for name, known in _ONLY.items():
+        if (value := properties.get(name, "")).lower() not in known:
+            raise UnsupportedError(f"text files of {name}={value!r} are not read or written")
     if properties.get(LINE, "\n") not in ("\n", "10"):
         raise UnsupportedError("LINES TERMINATED BY only supports newline '\\n' right now")
     given = [

@@ -208,3 +208,20 @@ def test_a_zone_is_a_name_an_offset_or_none() -> None:
         "2016-05-03 00:00:00+00:00",
         *("None",) * 3,
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "harmless"),
+    [
+        ("timestamp.formats", "yyyy-MM-dd'T'HH:mm:ss", ""),
+        ("skip.footer.line.count", "1", "0"),
+        ("serialization.encoding", "GBK", "UTF-8"),
+        ("serialization.last.column.takes.rest", "true", "FALSE"),
+        ("hive.serialization.extend.nesting.levels", "true", "false"),
+        ("hive.lazysimple.extended_boolean_literal", "true", "false"),
+    ],
+)
+def test_what_hive_would_read_otherwise_is_refused(name: str, value: str, harmless: str) -> None:
+    assert row_format({name: harmless}) == row_format({})
+    with pytest.raises(UnsupportedError, match=re.escape(name)):
+        row_format({name: value})
