@@ -51,7 +51,7 @@ _ROUNDS_MAX: Final = 3
 _UNSEEN_READERS_S: Final = 2.5
 """What is waited for in any case: for a second after a commit there may be a reader whose
 transaction cannot be seen yet, and what was begun lately ends."""
-_PAUSE_MIN_S: Final = 0.1
+_PAUSE_MIN_S: Final = 0.5
 _PAUSE_MAX_S: Final = 2.0
 _UNPROVED: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("rows_sought", "rows_decoded", "rows_found"), 0),

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -47,7 +48,11 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], *, form: 
         writer.writerow(names)
         writer.writerows(["" if cell is None else _text(cell) for cell in row] for row in rows)
     else:
-        _print_table(names, rows)
+        # Widths come of so many rows, as Beeline's: the first need not wait for the last.
+        left = iter(rows)
+        _print_table(names, list(islice(left, _TABLE_ROWS)))
+        while more := list(islice(left, _TABLE_ROWS)):
+            _print_table(names, more)
 
 
 def print_answer(names: Sequence[str], rows: Iterable[Sequence[object]], *, as_json: bool) -> None:
@@ -93,12 +98,14 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     return json.dumps(_plain(value), ensure_ascii=False, indent=indent)
 
 
-def _print_table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+_TABLE_ROWS: Final = 1_000
+
+
+def _print_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    rows = list(rows)
     table = Table()
     for place, name in enumerate(names):
         cells = [row[place] for row in rows if row[place] is not None]

@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from typing import IO, Any
@@ -91,7 +91,7 @@ def _print_all(session: Session, text: str, *, form: Format) -> None:
         if isinstance(result, Listing):
             print_rows(result.columns, result.rows, form=form)
         elif hasattr(result, "toLocalIterator"):
-            print_rows(result.columns, _rows(result, form=form), form=form)
+            print_rows(result.columns, map(tuple, result.toLocalIterator()), form=form)
         else:
             for one in result if isinstance(result, tuple) else (result,):
                 if is_dataclass(one):  # what a statement that changes rows did, as figures
@@ -99,12 +99,6 @@ def _print_all(session: Session, text: str, *, form: Format) -> None:
                     print_rows(names, [[getattr(one, name) for name in names]], form=form)
                 else:
                     print(one)
-
-
-def _rows(frame: Any, *, form: Format) -> Iterable[tuple[object, ...]]:
-    """The rows of a DataFrame; partition by partition where they need not all be here at once."""
-    rows = frame.collect() if form is Format.TABLE else frame.toLocalIterator()
-    return (tuple(row) for row in rows)
 
 
 _READ_BYTES = 1 << 16

@@ -199,7 +199,8 @@ class _Catalog(Told):
         listed = _unless(known, sparks, [])
         if not known:
             return listed  # type: ignore[no-any-return]
-        names = matching(metastore.list_tables(database), pattern)
+        seen = self._acid.client.temporary.seen(database, metastore.list_tables(database))
+        names = matching(seen, pattern)
         ours = [_entry(self._acid.table(written_text(TableName(database, n)))) for n in names]
         rest = [one for one in listed if one.isTemporary or one.name not in names]
         return [*ours, *rest]

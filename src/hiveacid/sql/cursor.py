@@ -12,11 +12,10 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.tables import LONG_MAX, TableName
@@ -33,8 +32,7 @@ class TokenKind(Enum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token: ``text`` as written, ``key`` in upper case for words ('' for strings and quoted
     names).
 
@@ -286,7 +284,8 @@ class Cursor:
 
     def looking_at(self, *keys: str) -> bool:
         """True if the next tokens have these keys."""
-        return all(self.peek(n).key == key for n, key in enumerate(keys))
+        first, *more = keys
+        return self.key == first and all(self.peek(n).key == key for n, key in enumerate(more, 1))
 
     def accept(self, *keys: str) -> bool:
         """Moves over these keys if they come next, and says whether they did."""

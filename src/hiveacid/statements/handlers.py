@@ -317,6 +317,10 @@ _ANSWERS: Final[Mapping[type, Handler]] = {
     history.ShowPins: _says(lambda context, value: history.pins_listing(context.client, value)),
     history.DescribeHistory: _says(_history),
     **dict.fromkeys(
+        (show.ShowTables, show.ShowViews),
+        _says(lambda context, value: show.show_tables(context.client, value)),
+    ),
+    **dict.fromkeys(
         show.ANSWERS,
         _says(lambda context, value: show.show(context.client.metastore, value)),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hiveacid.client import DEFAULT_DATABASE
+from hiveacid.client import DEFAULT_DATABASE, Client
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Metastore
@@ -124,11 +124,17 @@ def show(metastore: Metastore, statement: Command) -> Listing:
     return ANSWERS[type(statement)](metastore, statement)
 
 
-def _tables(metastore: Metastore, statement: ShowTables | ShowViews) -> Listing:
+def show_tables(client: Client, statement: ShowTables | ShowViews) -> Listing:
+    """The answer to SHOW TABLES and SHOW VIEWS: what the session sees.
+
+    Raises:
+        NotFoundError: the database does not exist.
+    """
     assert statement.database is not None
     kind = TableKind.VIEW if isinstance(statement, ShowViews) else None
-    found = metastore.list_tables(statement.database, kind=kind)
-    return _names("tab_name", matching(found, statement.pattern))
+    found = client.metastore.list_tables(statement.database, kind=kind)
+    seen = client.temporary.seen(statement.database, found)
+    return _names("tab_name", matching(seen, statement.pattern))
 
 
 def _columns(metastore: Metastore, statement: ShowColumns) -> Listing:
@@ -226,8 +232,6 @@ ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {
     ShowDatabases: lambda metastore, statement: _names(
         "database_name", matching(metastore.list_databases(), statement.pattern)
     ),
-    ShowTables: _tables,
-    ShowViews: _tables,
     ShowPartitions: _partitions,
     ShowColumns: _columns,
     ShowTableProperties: _table_properties,
@@ -237,7 +241,7 @@ ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {
     ShowTransactions: _transactions,
     ShowLocks: _locks,
 }
-"""How each kind of SHOW is answered."""
+"""How each kind of SHOW is answered by the metastore alone."""
 
 
 # -------------------------------------------------------------------- SHOW CREATE TABLE

@@ -36,6 +36,18 @@ class TemporaryTables:
     key: str = ""
     names: dict[TableName, TableName] = field(default_factory=dict)
 
+    def seen(self, database: str, names: Iterable[str]) -> tuple[str, ...]:
+        """Of the names of a database's tables in the catalog those that the session sees, sorted:
+        its own temporary tables by the names that it gave them, and none of another session's.
+        """
+        taken = set(names)
+        own = {
+            name.table
+            for name, hidden in self.names.items()
+            if name.database == database and hidden.table in taken
+        }
+        return tuple(sorted(own | {name for name in taken if not TEMPORARY.fullmatch(name)}))
+
 
 class Look:
     """Definitions and partitions without any lock; what was fetched once is remembered."""

@@ -39,6 +39,8 @@ def test_a_temporary_table_is_its_sessions_and_goes_with_it(
             with pytest.raises(UnsupportedError, match="temporary"):
                 acid.sql("alter table t rename to u")
             acid.sql("create temporary table like_t like t")
+            assert acid.sql("show tables").rows == (("like_t",), ("t",))
+            assert other.sql("show tables").rows == (("t",),)
             acid.sql("drop table t")
             assert rows_of(acid) == [(1,)]
             acid.sql("create temporary table t (id int)")
