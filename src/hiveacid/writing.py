@@ -349,7 +349,14 @@ def _from_dicts(rows: Sequence[Mapping[str, object]], columns: Columns) -> pa.Ta
             given[name] = [_fitted(value, kind) for value in given[name]]
         except TypeError as error:
             raise InvalidInputError(f"column {name}: {error}", column=str(name)) from error
-    return pa.table({str(name): pa.array(values) for name, values in given.items()})
+    return pa.table({str(name): _arrow_column(name, values) for name, values in given.items()})
+
+
+def _arrow_column(name: object, values: list[object]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, UnicodeError, OverflowError) as error:
+        raise InvalidInputError(f"column {name}: {error}", column=str(name)) from error
 
 
 def _is_read_by_others(types: set[type]) -> bool:

@@ -210,7 +210,7 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
         """
         if StreamState.OPEN not in TRANSITIONS[self._state]:
             raise TransactionError(
-                f"The stream into {self._name} is {self._state.value}: it cannot be open next",
+                f"The stream into {self._name} is {self._state.value}: no transaction can begin",
                 table=str(self._name),
                 state=self._state.value,
             )

@@ -138,5 +138,6 @@ def test_a_year_that_no_directory_has_is_an_error(acid: Session) -> None:
 @pytest.mark.parametrize("value", ["\ud800", 2**70])
 def test_what_arrow_has_no_value_for_is_an_error(acid: Session, value: object) -> None:
     acid.sql(f"create table odd (v string) {ACID}")
-    with pytest.raises(InvalidInputError, match="cannot be read as Arrow"):
+    with pytest.raises(InvalidInputError, match="column v: ") as error:
         acid.table("odd").write_arrow([{"v": value}])
+    assert error.value.context["column"] == "v"

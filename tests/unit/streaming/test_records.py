@@ -188,6 +188,20 @@ def test_a_date_beside_a_datetime_and_zones_that_differ(acid: Session) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("value", [2**70, "\ud800", object()])
+def test_a_value_that_arrow_has_not_is_told_with_its_column(acid: Session, value: object) -> None:
+    acid.sql(f"create table d (id bigint, n string) {ACID}")
+    name = "n" if isinstance(value, str) else "id"
+    whole: dict[str, object] = {"id": 1, "n": "x"}
+    with (
+        acid.stream("d") as stream,
+        pytest.raises(ConversionError, match=f"record 1 .* column {name}") as error,
+        stream.transaction(),
+    ):
+        stream.write([whole, {**whole, name: value}])
+    assert error.value.context["column"] == name
+
+
 def test_a_default_of_spark_is_no_silent_null(acid: Session) -> None:
     acid.sql(f"create table d (id int, n string default concat('a', 'b')) {ACID}")
     with acid.stream("d") as stream:
