@@ -202,6 +202,25 @@ def test_files_are_kept_for_a_stream_with_a_name_alone(alone: Session) -> None:
         other.next()
 
 
+def test_a_named_stream_that_ends_after_its_first_batch_keeps_its_files(alone: Session) -> None:
+    """Spark tells that a batch is done when the next run begins, a week later, say."""
+    _insert(alone, 1)
+    named = Reader(alone, consumer="crm")
+    assert [one[2] for one in named.next(done=False)] == [1]
+    (state,) = alone.show_consumers()
+    assert (state.name, state.version, state.behind) == ("crm", 0, 0)
+    _insert(alone, 2)
+    merge_arrow(alone.table("t"), [{"id": 1, "pay": 10}], on="id")
+    _insert(alone, 4)
+    _compact(alone)
+    anew = Reader(alone, consumer="crm")  # another checkpoint: nobody knows what became of the rows
+    assert sorted(one[2] for one in anew.next(done=False)) == [1, 2, 4]
+    again = Reader(alone, named.at, consumer="crm", skipChangeCommits="true")
+    again.commit()
+    assert alone.show_consumers()[0].version == 1
+    assert [one[2] for one in again.next()] == [2, 4]
+
+
 def test_a_stream_of_rows_that_was_away_for_too_long_is_told_so(alone: Session) -> None:
     _insert(alone, 1)
     named = Reader(alone, startingWriteId="1", consumer="crm")

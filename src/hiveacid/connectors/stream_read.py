@@ -161,6 +161,8 @@ class StreamReader(TableStream):
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
             if wanted.is_first:
+                kept = replace(_state(session, table, wanted.high), write_id=WriteId(0))
+                self._consumer.begin(session.client.own, table, kept)
                 if _changed(snapshot, replace(wanted, low=wanted.high), files):
                     snapshot = table_then(session, table, _state(session, table, wanted.high))
                 return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)

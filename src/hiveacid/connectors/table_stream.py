@@ -73,11 +73,14 @@ class StreamConsumer:
         self._pin: Pin | None = None
 
     def begins(self, own: OwnDatabase, table: Table) -> Pin | None:
-        """What it has read to, where a stream begins with no checkpoint; None for a new one."""
-        return None if self.name is None else find_consumer(own, table.name, self.name)
+        """What it has read to, where a stream begins with no checkpoint; None for a new one, and
+        for one whose first batch, the table as it was, is not known to be done.
+        """
+        found = None if self.name is None else find_consumer(own, table.name, self.name)
+        return None if found is not None and found.valid.hwm and not found.write_id else found
 
     def begin(self, own: OwnDatabase, table: Table, state: Version) -> None:
-        """Keep the files of a new one from now on.
+        """Keep the files of a new one from a state on; its write id is what it has read to.
 
         Raises:
             UnsupportedError: a service of Hive cleans, too.
