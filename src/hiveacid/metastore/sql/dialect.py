@@ -99,7 +99,11 @@ class Channel(Protocol):
 
 
 class Immediate(Channel):
-    """A channel where each statement is answered at once."""
+    """A channel where each statement is answered at once.
+
+    Its cursor is closed before another thread can have the connection: one that is forgotten later
+    resets its last statement (sqlite3), which the connection's next unit may be running.
+    """
 
     def __init__(self, connection: Any, begun: Begun) -> None:
         self._connection = connection
@@ -119,8 +123,10 @@ class Immediate(Channel):
 
     def commit(self) -> None:
         self._connection.commit()
+        self._cursor.close()
 
     def roll_back(self) -> None:
+        self._cursor.close()
         self._connection.rollback()
 
     def abandon(self) -> None:
