@@ -282,6 +282,9 @@ def test_checkpoints_of_other_streams_are_told(alone: Session) -> None:
     alone.sql(f"create table t (id int, pay int) {ACID}")
     with pytest.raises(InvalidInputError, match=r"one of another table than default\.t"):
         Reader(alone, feed.at, **FEED).next()
+    now = Reader(alone)  # it is not beyond the other one: Spark up to 4.1 asks for such a batch
+    with pytest.raises(InvalidInputError, match=r"one of another table than default\.t"):
+        now.between(rows.at, {**now.begin(), "writeId": rows.at["writeId"]})
 
 
 WRONG = {

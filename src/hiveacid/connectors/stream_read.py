@@ -151,12 +151,14 @@ class StreamReader(TableStream):
             SnapshotExpiredError: the write ids of rows cannot be told any more.
         """
         wanted = WriteIds(int(start["writeId"]), int(end["writeId"]))
-        if wanted.low >= wanted.high:
+        if start == end:
             return []
         with self._options.connect() as session:
             table = stream_table(session, self._options)
             for offset in (start, end):
                 check_same(table, offset)
+            if wanted.low >= wanted.high:
+                return []
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
