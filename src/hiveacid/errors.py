@@ -52,6 +52,10 @@ class AcidError(Exception):
         if note is not None:
             self.add_note(note)
 
+    def add_note(self, note: str, /) -> None:
+        """Say what to do; Python 3.10 has no notes of its own."""
+        self.__notes__ = [*getattr(self, "__notes__", ()), note]
+
     def __str__(self) -> str:
         return f"[Error {self.code}]: {self.message}" if self.code is not None else self.message
 

@@ -238,7 +238,7 @@ def _hash_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes
     high, low = magnitude >> np.uint64(32), magnitude & np.uint64(0xFFFF_FFFF)
     integer = high.astype(np.uint32) * np.uint32(31) + low.astype(np.uint32)
     integer = np.where(unscaled < 0, np.uint32(0) - integer, integer)
-    return integer * np.uint32(31) + _low(scale)
+    return np.asarray(integer * np.uint32(31) + _low(scale))
 
 
 def _hash_wide_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes:
@@ -255,7 +255,8 @@ def _hash_wide_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> H
     integer = _polynomial(numbers, np.cumsum(counts) - counts, counts, start=0)
     negative = np.array([n < 0 for n, _ in trimmed])
     integer = np.where(negative, np.uint32(0) - integer, integer)
-    return integer * np.uint32(31) + np.array([scale for _, scale in trimmed], dtype=np.uint32)
+    scales = np.array([scale for _, scale in trimmed], dtype=np.uint32)
+    return np.asarray(integer * np.uint32(31) + scales)
 
 
 def _trimmed(value: Decimal, scale: int) -> tuple[int, int]:
@@ -419,13 +420,13 @@ def _murmur(
     result ^= _low(lengths)
     result = (result ^ result >> np.uint32(16)) * np.uint32(0x85EB_CA6B)
     result = (result ^ result >> np.uint32(13)) * np.uint32(0xC2B2_AE35)
-    return result ^ result >> np.uint32(16)
+    return np.asarray(result ^ result >> np.uint32(16))
 
 
 def _mix(block: Hashes) -> Hashes:
     block = block * np.uint32(0xCC9E_2D51)
     block = block << np.uint32(15) | block >> np.uint32(17)
-    return block * np.uint32(0x1B87_3593)
+    return np.asarray(block * np.uint32(0x1B87_3593))
 
 
 def _by_position(counts: _Ints, step: Callable[[Any, int], None]) -> None:
