@@ -368,11 +368,14 @@ class Worker:
 
 
 def describe(error: BaseException) -> str:
-    """What the history says of a failure: the message, with the file that it is about."""
+    """What the history says of a failure: the message, with the file that it is about, and what to
+    do.
+    """
     if not isinstance(error, AcidError):
         return f"{type(error).__name__}: {error}"
-    path = error.context.get("path")
-    return error.message if not path or str(path) in error.message else f"{error.message} ({path})"
+    path, notes = error.context.get("path"), getattr(error, "__notes__", ())
+    about = "" if not path or str(path) in error.message else f" ({path})"
+    return ". ".join([f"{error.message}{about}", *notes])
 
 
 def _rebalances(entry: CompactionInfo) -> bool:

@@ -35,7 +35,7 @@ Reach = Callable[[str], tuple[FileSystem, str]]
 """Gives the file system of a location, and its path within: ``Files.at``."""
 _OURS: Final = re.compile(
     r"hiveacid\.errors\.(?P<name>\w+): (?:\[Error (?P<code>\d+)\]: )?"
-    r"(?P<message>[^\n]*?)(?= SQLSTATE: |\n|\Z)"
+    r"(?P<message>[^\n]*?)(?= SQLSTATE: |\n|\Z)(?P<notes>(?:\n\S[^\n]*)*)"
 )
 _TYPED: Final[dict[str, type[AcidError]]] = {
     cls.__name__: cls
@@ -108,7 +108,8 @@ def statement_error(error: Exception, *, at: Reach | None = None) -> Exception:
         return CardinalityError(ours["message"], row=row)
     if ours and ours["name"] in _TYPED:
         code = None if ours["code"] is None else int(ours["code"])
-        return _TYPED[ours["name"]](ours["message"], code=code)
+        note = ours["notes"].strip().replace("\n", " ") or None
+        return _TYPED[ours["name"]](ours["message"], code=code, note=note)
     return _python_error(text) or _file_error(text, at) or _death(text) or error
 
 

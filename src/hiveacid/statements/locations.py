@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from hiveacid.errors import AlreadyExistsError, InvalidInputError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, StorageError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, Claim, Metastore, Place, own
 from hiveacid.model.tables import (
@@ -50,15 +50,20 @@ def owns_files(table: Table) -> bool:
 
 
 def delete_location(files: Files, location: str, *, to_trash: bool = False) -> None:
-    """Deletes a directory with all in it, or moves it ``to_trash`` where the file system has such
-    a place; nothing happens where there is none.
+    """Deletes the directory of what was dropped, with all in it, or moves it ``to_trash`` where the
+    file system has such a place; nothing happens where there is none.
 
     Raises:
         StorageError: the file system failed.
     """
-    fs, path = files.at(location)
-    if path.strip("/") and not (to_trash and fs.move_to_trash(path)):
-        fs.delete_directory(path)
+    try:
+        fs, path = files.at(location)
+        if path.strip("/") and not (to_trash and fs.move_to_trash(path)):
+            fs.delete_directory(path)
+    except StorageError as error:
+        error.message = f"It is dropped, but its files stay: {error.message}"
+        error.add_note(f"Remove {location} where that is possible.")
+        raise
 
 
 def goes_to_trash(table: Table, *, purge: bool) -> bool:

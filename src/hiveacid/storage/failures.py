@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
 import pyarrow as pa
@@ -20,13 +20,19 @@ import pyarrow as pa
 from hiveacid.clock import Clock, SystemClock
 from hiveacid.errors import MissingFileError, StorageError
 
+_LOG = logging.getLogger(__name__)
 _NO_FILE: Final = re.compile("NO_SUCH_KEY|NoSuchKey")
 _S3_KEYS: Final = "Keys to S3 are given by hiveacid.s3.*, Spark's fs.s3a.* or AWS_*."
 _NO_TLS: Final = re.compile("SSL connect error|SSL peer certificate|SSLError|SSLCert")
+_BUSY: Final = (
+    "SLOW_DOWN|SlowDown|SERVICE_UNAVAILABLE|ServiceUnavailable|INTERNAL_FAILURE|InternalError"
+    "|REQUEST_TIMEOUT|RequestTimeout|THROTTLING|OperationAborted|HTTP status (429|500|502|503|504)"
+)
+"""Servers of S3, by their names and by Arrow's."""
 _Kind = tuple[re.Pattern[str], str, str, str | None]
 _KINDS: Final[tuple[_Kind, ...]] = (
     (
-        re.compile("No space left"),
+        re.compile("No space left|InsufficientStorage|StorageFull|HTTP status 507"),
         "no-space",
         "no space left while writing {path}",
         None,
@@ -35,7 +41,7 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         re.compile("QuotaExceeded|QUOTA_EXCEEDED|Disk quota exceeded"),
         "no-space",
         "no quota left while writing {path}",
-        "Delete what is not needed (acid.clean()), or have the quota raised: "
+        "Delete what is not needed (acid.clean()), or have the quota raised; of HDFS: "
         "hdfs dfsadmin -setSpaceQuota, -setQuota.",
     ),
     (
@@ -88,7 +94,14 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         None,
     ),
     (
-        re.compile("NO_SUCH_BUCKET|NoSuchBucket"),
+        re.compile(r"HTTP status 400\) during Head"),  # an answer that has no text
+        "no-permission",
+        "a request about {path} is refused",
+        "Mostly because credentials have expired, or the bucket is in another region: "
+        "hiveacid.s3.*, Spark's fs.s3a.* or AWS_*.",
+    ),
+    (
+        re.compile("NO_SUCH_BUCKET|NoSuchBucket|Bucket '.*' not found"),
         "no-bucket",
         "There is no bucket {bucket}",
         "Make it, or correct the location.",
@@ -122,7 +135,7 @@ _KINDS: Final[tuple[_Kind, ...]] = (
     (
         re.compile(
             "[Tt]imeout was reached|timed out|Connection refused|got no answer|NETWORK_CONNECTION"
-            "|Couldn't (connect|resolve)|failed to lookup address|Name or service not known"
+            "|Could(n't| not) (connect|resolve)|failed to lookup address|Name or service not known"
             "|Temporary failure in name|No route to host|(Host|Network) is unreachable"
             "|All DataNodes failed|All nodes failed for write|There are 0 datanode"
         ),
@@ -130,6 +143,12 @@ _KINDS: Final[tuple[_Kind, ...]] = (
         "the server of {path} does not answer: {text}",
         "Is it the right one (hiveacid.s3.endpoint, fs.s3a.endpoint, AWS_ENDPOINT_URL, "
         "HADOOP_CONF_DIR), and is it up? hiveacid.files.retry_s says for how long it is asked.",
+    ),
+    (
+        re.compile(_BUSY),
+        "no-answer",
+        "the server of {path} is too busy, or fails: {text}",
+        "Try again later; hiveacid.files.retry_s says for how long it is asked.",
     ),
 )
 
@@ -145,6 +164,27 @@ def mapped(path: str) -> Iterator[None]:
         if type(error) is not pa.ArrowException:
             raise
         raise storage_error(OSError(str(error)), path=path) from error  # Azure's are of no kind
+
+
+class Removing(Protocol):
+    """A place of files, as who gives one up sees it."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything of it to remove."""
+
+    def delete_file(self, path: str) -> None:
+        """Remove it."""
+
+
+def remove_failed(place: Removing, path: str) -> None:
+    """Remove a file whose writing failed. Where that fails, too, it is logged: what failed first is
+    what is told.
+    """
+    try:
+        if place.exists(path):
+            place.delete_file(path)
+    except StorageError as error:
+        _LOG.warning("A file that failed is not removed: %s", error, extra={"path": path})
 
 
 def storage_error(error: OSError, *, path: str) -> StorageError:
@@ -178,13 +218,9 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
 # nobody has reached yet is given up soon where nothing listens: its address may be wrong.
 
 
-_LOG = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 _PASSING: Final = re.compile(
-    # servers of S3, by their names and by Arrow's
-    "SLOW_DOWN|SlowDown|SERVICE_UNAVAILABLE|ServiceUnavailable|INTERNAL_FAILURE|InternalError"
-    "|REQUEST_TIMEOUT|RequestTimeout|THROTTLING|OperationAborted|HTTP status (429|500|502|503|504)"
-    "|NETWORK_CONNECTION"
+    f"{_BUSY}|NETWORK_CONNECTION"
     # the way there
     "|[Tt]imeout was reached|[Tt]imed out|Connection (refused|reset)|Broken pipe|got no answer"
     "|No route to host|(Host|Network) is unreachable|early eof"
@@ -196,7 +232,7 @@ _PASSING: Final = re.compile(
     "|BlockMissingException|SocketTimeoutException"
 )
 _UNREACHED: Final = re.compile(
-    "Connection refused|Couldn't (connect|resolve)|failed to lookup address|Name or service"
+    "Connection refused|Could(n't| not) (connect|resolve)|failed to lookup address|Name or service"
     "|No route to host|(Host|Network) is unreachable"
 )
 _FIRST_PAUSE_S: Final = 0.1

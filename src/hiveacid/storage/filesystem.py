@@ -84,8 +84,9 @@ class FileSystem:
         self._fs, prefix = pafs.LocalFileSystem(), ""
         if self._root != LOCAL:
             own = (self._root, self.s3, self._retries.deadline_s)
+            opening = self._retries.of_a_server()  # most are opened without being asked
             with mapped(self._root):
-                self._fs, prefix = self._retries.run(lambda: opened_root(*own), subject=root)
+                self._fs, prefix = opening.run(lambda: opened_root(*own), subject=root)
         self._prefix = prefix.rstrip("/")
         self._requests: Requests | None = None
         self._uploads: Uploads | None = None
@@ -418,35 +419,33 @@ class FileSystem:
     def _list(self, path: str, *, recursive: bool) -> tuple[FileInfo, ...]:
         selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)
         infos = self._asked(path, lambda: self._fs.get_file_info(selector))
-        if not self._is_there:
-            self._check_bucket(seen=bool(infos))
-        found = [
-            FileInfo(
-                path=info.path,
-                is_directory=info.type == pafs.FileType.Directory,
-                size_bytes=int(info.size or 0),
-                modified_ns=int(info.mtime_ns or 0),
-            )
+        if infos:
+            self._is_there = True
+        elif self.is_object_store:
+            self._check_bucket()
+        directory = pafs.FileType.Directory
+        found = (
+            FileInfo(info.path, info.type == directory, info.size or 0, info.mtime_ns or 0)
             for info in infos
-        ]
+        )
         return tuple(sorted(found))
 
-    def _check_bucket(self, *, seen: bool) -> None:
+    def _check_bucket(self) -> None:
         """A listing of a bucket that is not there is empty; nobody may take it for a table's."""
         requests, bucket = self._own_requests(), self._prefix
-        if not seen and requests is not None:
+        if requests is not None:
             with mapped(bucket):
                 requests.check()
-        elif not seen and not self.exists(bucket):
-            raise StorageError(f"There is no bucket {bucket}", path=bucket, detail="no-bucket")
-        elif not seen and self.exists(f"{bucket}/{_NOWHERE}"):
+        elif not self.exists(bucket):
+            raise storage_error(OSError("NoSuchBucket"), path=bucket)
+        elif self.exists(f"{bucket}/{_NOWHERE}"):
             raise storage_error(OSError(f"{NO_S3}: it has whatever one asks for"), path=bucket)
         self._is_there = True
 
     def _check_server(self) -> None:
         """The library does not see what answers it when it writes."""
         if self.s3.endpoint and is_s3(self._root) and not self._is_there:
-            self._check_bucket(seen=False)
+            self._check_bucket()
 
 
 @dataclass(frozen=True, slots=True)

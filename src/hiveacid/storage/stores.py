@@ -73,7 +73,15 @@ class S3Access:
 
 
 def s3_of_settings(settings: Settings) -> S3Access:
-    """What a session's settings say."""
+    """What a session's settings say.
+
+    Raises:
+        InvalidInputError: one of a key and its secret without the other.
+    """
+    if bool(settings.s3_access_key) != bool(settings.s3_secret_key):
+        names = ["hiveacid.s3.access_key", "hiveacid.s3.secret_key"]
+        given, lacking = names if settings.s3_access_key else reversed(names)
+        raise InvalidInputError(f"{given} is given without {lacking}", setting=lacking)
     return S3Access(
         endpoint=settings.s3_endpoint or None,
         region=settings.s3_region or None,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import traceback
 import zipfile
 from pathlib import Path
 
 import pytest
 import tomllib
 
-from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError
+from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError, StorageError
 from hiveacid.spark.failures import statement_error
 from hiveacid.spark.workers import NEEDED, libraries, missing_libraries, package_zip
 
@@ -33,6 +34,15 @@ def test_the_zip_holds_each_module_as_text_and_compiled_for_this_python(project:
     modules = {str(one.relative_to(package.parent)) for one in package.rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
     assert {f"{name}c" for name in modules} == {name for name in names if name.endswith(".pyc")}
+
+
+def test_what_a_task_says_to_do_is_told_by_the_driver() -> None:
+    ours = StorageError("no permission for b/x", note="Keys are given by AWS_*.")
+    said = "".join(traceback.format_exception_only(ours))
+    text = f"{IN_WORKER}Traceback (most recent call last):\n  File x, line 1\n{said}\n\tat org."
+    found = statement_error(RuntimeError(text))
+    assert type(found) is StorageError and str(found) == "no permission for b/x"
+    assert notes(found) == "Keys are given by AWS_*."
 
 
 @pytest.mark.slow

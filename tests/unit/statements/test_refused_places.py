@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 from tests.s3 import S3Server
@@ -82,6 +84,30 @@ def test_a_bucket_that_is_read_only_is_told_and_the_table_is_as_it_was(
             assert acid.client.metastore.show_locks() == ()
 
 
+@pytest.mark.parametrize("name", [*WRITES, "drop"])
+def test_of_credentials_that_expire_each_statement_says_what_to_do(
+    s3: S3Server, url: str, name: str
+) -> None:
+    warehouse = f"s3a://{s3.bucket()}/wh"
+    with proxy(s3.endpoint) as between:
+        settings = {**s3.settings, **OFF, "hiveacid.s3.endpoint": between.endpoint}
+        with hiveacid.connect(None, url, warehouse=warehouse, settings=settings) as acid:
+            acid.sql(f"create table t (id int, v string) {FULL}")
+            acid.sql("insert into t values (1, 'a'), (2, 'b')")
+            body = "<Error><Code>ExpiredToken</Code><Message>no</Message></Error>"
+            between.rule = lambda *_: (400, body)
+            with pytest.raises(hiveacid.AcidError) as raised:
+                acid.sql({**WRITES, "drop": "drop table t"}[name])
+            between.rule = None
+            told = " ".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+            assert "expired" in told and "hiveacid.s3.*" in told
+            if name == "drop":
+                assert "It is dropped, but its files stay" in told
+                assert f"Remove {warehouse}/t" in told
+            else:
+                assert rows(acid) == [(1, "a"), (2, "b")]
+
+
 def test_without_credentials_it_says_where_they_come_from(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +126,23 @@ def test_without_credentials_it_says_where_they_come_from(
             with pytest.raises(StorageError, match="no permission for bucket") as raised:
                 step(path)
             assert "hiveacid.s3.*, Spark's fs.s3a.* or AWS_*" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("step", ["list_recursive", "list_directory"])
+def test_a_bucket_that_goes_is_no_empty_table(s3: S3Server, step: str) -> None:
+    files, bucket = Files(s3=s3_of_settings(Settings.of(s3.settings))), s3.bucket()
+    fs, path = files.at(f"s3://{bucket}/t")
+    fs.write_bytes(f"{path}/x", data=b"1")
+    assert len(getattr(fs, step)(path)) == 1
+    for keys in (fs.s3.keys, None):
+        alone = FileSystem(f"s3://{bucket}/", replace(fs.s3, keys=keys))
+        assert getattr(alone, step)(f"{path}/none") == ()
+    fs.delete_file(f"{path}/x", is_alone=False)
+    fs.delete_directory(path)
+    with urlopen(Request(f"{s3.endpoint}/{bucket}", method="DELETE")):
+        pass
+    with pytest.raises(StorageError, match=f"There is no bucket {bucket}"):
+        getattr(fs, step)(path)
 
 
 def test_in_a_bucket_that_keeps_versions_what_is_deleted_is_gone(s3: S3Server, url: str) -> None:

@@ -203,6 +203,16 @@ SAID = {
     "GET failed: SSLError: WRONG_VERSION_NUMBER": ("no trusted connection", "http://"),
     "curlCode: 28, Timeout was reached": ("does not answer", "hiveacid.files.retry_s"),
     "Connection refused (os error 111)": ("does not answer", "HADOOP_CONF_DIR"),
+    BUSY: ("too busy", "hiveacid.files.retry_s"),
+    "AWS Error InternalError (HTTP status 500): no": ("or fails", "hiveacid.files.retry_s"),
+    "AWS Error UNKNOWN (HTTP status 400) during HeadObject operation: No response body.": (
+        "is refused",
+        "have expired",
+    ),
+    "When creating key: Bucket 'b' not found. To create buckets, enable": (
+        "There is no bucket b",
+        "Make it",
+    ),
 }
 
 
@@ -322,6 +332,19 @@ def test_a_server_that_was_never_reached_is_given_up_soon() -> None:
     assert clock.monotonic_s() > 50
 
 
+def test_so_is_one_that_arrow_does_not_reach() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"http://127.0.0.1:{server.getsockname()[1]}"
+    clock = ManualClock()
+    for host in (nobody, "http://nobody.invalid"):
+        access = S3Access(host, "r", keys=S3Keys("k", "s"))
+        fs, path = Files(s3=access, retries=Retries(60, clock)).at("s3://bucket/t")
+        before_s = clock.monotonic_s()
+        with pytest.raises(StorageError, match="does not answer"):
+            fs.list_recursive(path)
+        assert clock.monotonic_s() < before_s + 10
+
+
 def batches_of(reader: BucketFileReader) -> list[EventBatch]:
     """All of a file of one column."""
     columns = (Column("a", parse_type("bigint")),)
@@ -349,5 +372,5 @@ def test_a_server_that_fails_while_a_stripe_is_read_is_no_damaged_file(
             else:
                 with pytest.raises(StorageError) as raised:
                     batches_of(reader)
-                wanted = "no-permission" if status == 403 else "io"
+                wanted = "no-permission" if status == 403 else "no-answer"
                 assert raised.value.context["detail"] == wanted

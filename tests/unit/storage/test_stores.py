@@ -142,10 +142,18 @@ def test_keys_are_never_shown_and_stay(tmp_path_factory: pytest.TempPathFactory)
     assert shown["hiveacid.s3.access_key"] == ""
     assert "Se cRet" not in repr(settings)
     root = tmp_path_factory.mktemp("keys")
-    client = open_client(f"sqlite:///{root}/m.db", warehouse=str(root), settings=settings)
+    both = settings.with_("hiveacid.s3.access_key", "key")
+    client = open_client(f"sqlite:///{root}/m.db", warehouse=str(root), settings=both)
     with pytest.raises(InvalidInputError, match="secret_key cannot be changed"):
         client.use_settings(client.settings.with_("hiveacid.s3.secret_key", "other"))
     client.close()
+
+
+@pytest.mark.parametrize("name", ["access_key", "secret_key"])
+def test_a_key_without_its_secret_is_refused(name: str) -> None:
+    given = Settings.of({f"hiveacid.s3.{name}": "x"})
+    with pytest.raises(InvalidInputError, match=rf"^hiveacid\.s3\.{name} is given without"):
+        s3_of_settings(given)
 
 
 def test_the_warehouse_of_a_metastore_is_one_place_however_it_is_spelled(

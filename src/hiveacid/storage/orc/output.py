@@ -27,7 +27,7 @@ from pyarrow import orc
 
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.model.types import CharType, VarcharType
-from hiveacid.storage.failures import storage_error
+from hiveacid.storage.failures import Removing, remove_failed, storage_error
 from hiveacid.storage.orc.early_times import set_back
 from hiveacid.storage.orc.tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
 from hiveacid.storage.orc.timestamps import Int16s
@@ -49,17 +49,11 @@ class Stream(Protocol):
         """Nothing more comes."""
 
 
-class Destination(Protocol):
+class Destination(Removing, Protocol):
     """Where a file is written: a file system, or another file that goes on."""
 
     def open_output(self, path: str) -> Stream:
         """Begin the file."""
-
-    def exists(self, path: str) -> bool:
-        """Whether there is anything of it to remove."""
-
-    def delete_file(self, path: str) -> None:
-        """Remove it."""
 
 
 class OrcOutput:
@@ -181,8 +175,7 @@ class OrcOutput:
             with held_back():
                 writer.close()
         sink.finish_discarded()
-        if self._fs.exists(self._path):
-            self._fs.delete_file(self._path)
+        remove_failed(self._fs, self._path)
 
     def _begun(self) -> orc.ORCWriter:
         if self._writer is None:

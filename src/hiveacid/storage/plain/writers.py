@@ -15,7 +15,7 @@ from hiveacid.model.tables import Column, FileFormat, RowFormat, row_format
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import to_julian_times
-from hiveacid.storage.failures import mapped
+from hiveacid.storage.failures import mapped, remove_failed
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
 from hiveacid.storage.plain.text_format import conformed, format_rows
@@ -137,8 +137,7 @@ class _OutputFile:
         with suppress(OSError, pa.ArrowException):  # what failed before is told
             self._out.close()
         self._out = None
-        if self._fs.exists(self._path):
-            self._fs.delete_file(self._path)
+        remove_failed(self._fs, self._path)
 
 
 class TextFileWriter(_OutputFile):
