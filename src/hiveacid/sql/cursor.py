@@ -179,6 +179,8 @@ def _unescape(match: re.Match[str]) -> str:
 
 def number_value(text: str) -> int | Decimal | float | None:
     """The value of a number; None where its type is not decided here (suffix F)."""
+    if text.isdecimal():
+        return int(text)
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -284,8 +286,9 @@ class Cursor:
 
     def looking_at(self, *keys: str) -> bool:
         """True if the next tokens have these keys."""
-        first, *more = keys
-        return self.key == first and all(self.peek(n).key == key for n, key in enumerate(more, 1))
+        if self.key != keys[0]:
+            return False
+        return all(self.peek(n).key == key for n, key in enumerate(keys[1:], 1))
 
     def accept(self, *keys: str) -> bool:
         """Moves over these keys if they come next, and says whether they did."""

@@ -14,6 +14,7 @@ from tests.unit.storage.test_what_is_decoded import counted_stripes
 import hiveacid
 from hiveacid.errors import FormatError
 from hiveacid.session import Session
+from hiveacid.storage.orc import texts_at
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.texts_at import numbers_at
 from hiveacid.storage.orc.timestamps import encode_unsigned
@@ -75,6 +76,35 @@ def test_scattered_rows_do_not_have_the_texts_of_a_stripe_decoded(
     decoded = counted_stripes(monkeypatch)
     assert len(_deleted(table, 100)) == ROWS // 100
     assert decoded == []
+
+
+def test_the_dictionary_of_the_stripe_before_serves_where_it_is_the_same(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 6 * ROWS
+    acid.sql(
+        "create table t (id int, v string) stored as orc tblproperties"
+        " ('transactional'='true', 'orc.stripe.size'='100000')"
+    )
+    half = [f"name {n % 300:03}" for n in range(count // 2)]  # each stripe has all of them
+    names = [*half, *(name.replace("a", "e") for name in half)]  # as long, and others
+    table = acid.table("t")
+    table.write_arrow(pa.table({"id": pa.array(range(count), pa.int32()), "v": names}))
+    made: list[int] = []
+    original = texts_at.column_of
+
+    def spy(kind: int, streams: Any, size: int, *, encoding: int) -> pa.Array:
+        made.append(size)
+        return original(kind, streams, size, encoding=encoding)
+
+    monkeypatch.setattr(texts_at, "column_of", spy)
+    stripes = counted_stripes(monkeypatch)
+    table.delete_arrow(pa.table({"id": pa.array(range(0, count, 50), pa.int32())}))
+    found = hiveacid.read_changes(table, since=1).read_all().sort_by("id")
+    assert found["v"].to_pylist() == names[::50]
+    assert stripes == []
+    assert set(made) <= {300, 600}, "the stripe where they meet has both"
+    assert len(made) <= 3
 
 
 def test_ids_that_statistics_tell_are_not_decoded(

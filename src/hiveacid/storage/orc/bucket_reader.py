@@ -35,7 +35,7 @@ from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.statistics import RowRun, integer_range, only_inserts, run_of
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
-from hiveacid.storage.orc.texts_at import texts_at
+from hiveacid.storage.orc.texts_at import Dictionaries, texts_at
 from hiveacid.storage.orc.timestamps import (
     UTC_NAMES,
     StripeStreams,
@@ -121,9 +121,9 @@ class BucketFileReader(FileReader):
         """
         super().__init__(fs, path)
         try:
-            size = self._source.size() if logical_bytes is None else logical_bytes
-            self._limited = logical_bytes is not None and logical_bytes != self._source.size()
-            self._size_bytes = size
+            whole = self._source.size()
+            self._size_bytes = size = whole if logical_bytes is None else logical_bytes
+            self._limited = size != whole
             self.tail: OrcTail | None = (
                 tail or read_tail_of(self._source, size_bytes=size, path=path) if size else None
             )
@@ -142,6 +142,7 @@ class BucketFileReader(FileReader):
         self._as_events: orc.ORCFile | None = None
         self._as_seconds: orc.ORCFile | None = None
         self._statistics: tuple[tuple[Any, ...], ...] | None = None
+        self._dictionaries: Dictionaries = {}
         if not self.is_acid and self.rows and self._should_hold_events():
             self.close()
             raise FormatError(
@@ -182,8 +183,7 @@ class BucketFileReader(FileReader):
         """
         if self.tail is None or not self.is_acid:
             return None
-        number = self.tail.types[0].children[self._root[name.lower()][0]]
-        return integer_range(self.tail, number)
+        return integer_range(self.tail, self.tail.types[0].children[self._root[name.lower()][0]])
 
     def batches(
         self,
@@ -279,10 +279,11 @@ class BucketFileReader(FileReader):
         if not names:
             return {}
         above = (0, self.tail.types[0].children[self._root[ROW][0]])
-        rows = self.tail.stripes[number].rows
         try:
             streams = StripeStreams(self._source, self.tail, number)
-            found = {i: texts_at(streams, self._numbers[i], rows, at, above=above) for i in names}
+            read = partial(texts_at, streams, above=above, last=self._dictionaries)
+            rows = self.tail.stripes[number].rows
+            found = {i: read(self._numbers[i], rows, at) for i in names}
         except FormatError as error:
             raise self._damaged(error) from error
         return {i: texts for i, texts in found.items() if texts is not None}
@@ -436,12 +437,11 @@ class BucketFileReader(FileReader):
                     found=", ".join(name for name, _ in self.fields),
                 )
             write_id = pa.repeat(pa.scalar(raw.write_id, pa.int64()), rows)
-            start = raw.first_row_id + first
             arrays = [
                 pa.repeat(pa.scalar(Operation.INSERT, pa.int32()), rows),
                 write_id,
                 pa.repeat(pa.scalar(raw.bucket, pa.int32()), rows),
-                pa.array(np.arange(start, start + rows, dtype=np.int64)),
+                pa.array(raw.first_row_id + first + np.arange(rows, dtype=np.int64)),
                 write_id,
             ]
         return Identities(*arrays)

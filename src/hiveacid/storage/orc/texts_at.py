@@ -25,11 +25,23 @@ _WIDTH_MAX: Final = 56
 """Numbers of no more bits lie in eight bytes, wherever in a byte they begin."""
 
 
+Dictionaries = dict[int, tuple[tuple[bytes, ...], pa.Array]]
+"""The last stripe's, by column number: as it lies in the file, and its texts."""
+
+
 def texts_at(
-    streams: StripeStreams, column: int, rows: int, places: Int64s, *, above: tuple[int, ...]
+    streams: StripeStreams,
+    column: int,
+    rows: int,
+    places: Int64s,
+    *,
+    above: tuple[int, ...],
+    last: Dictionaries,
 ) -> pa.Array | None:
     """The texts of a column of ``rows`` rows at some places; None where it has NULLs, as one of the
     columns ``above`` it may have, or is stored in a form that is not known here.
+
+    Where few texts are in use, stripe after stripe has the same dictionary: ``last`` keeps it.
 
     Raises:
         FormatError: damaged.
@@ -44,10 +56,20 @@ def texts_at(
     size = encoding.dictionarySize
     if int(numbers.max(initial=0)) >= size:
         raise damage(f"a dictionary of {size} texts", f"the number {int(numbers.max())}")
-    whole = {_LENGTH: _LENGTH, _DICTIONARY: _DATA}
-    dictionary = {to: streams.section(column, kind) or b"" for kind, to in whole.items()}
-    texts = column_of(_STRING, dictionary, size, encoding=_DIRECT_V2)
+    texts = _dictionary(streams, column, size, last)
     return texts.take(pa.array(numbers))
+
+
+def _dictionary(streams: StripeStreams, column: int, size: int, last: Dictionaries) -> pa.Array:
+    kinds = [kind for kind in (_LENGTH, _DICTIONARY) if streams.has(column, kind)]
+    stored = tuple(streams.stored(column, kind) for kind in kinds)
+    known, texts = last.get(column, ((), None))
+    if known != stored or len(texts) != size:
+        whole = {_LENGTH: _LENGTH, _DICTIONARY: _DATA}
+        found = {to: streams.section(column, kind) or b"" for kind, to in whole.items()}
+        texts = column_of(_STRING, found, size, encoding=_DIRECT_V2)
+        last[column] = stored, texts
+    return texts
 
 
 def numbers_at(data: bytes, count: int, places: Int64s) -> Int64s | None:
@@ -77,9 +99,13 @@ def numbers_at(data: bytes, count: int, places: Int64s) -> Int64s | None:
             return None
         if width > _WIDTH_MAX:
             return None
-        runs.append((row, at * 8, width, step))
-        row += length
-        at += (width * packed + 7) // 8
+        size, alike = (width * packed + 7) // 8, data[start : start + 2]
+        while True:  # most runs have the head of the one before
+            runs.append((row, at * 8, width, step))
+            row, at = row + length, at + size
+            if kind != _DIRECT or row >= count or data[at : at + 2] != alike:
+                break
+            at += 2
     if row != count or at > len(data):
         raise damage(f"{count} numbers of {len(data)} bytes", f"{row} numbers of {at} bytes")
     found = _unpacked(data, np.array(runs, dtype=np.int64).reshape(-1, 4), places)

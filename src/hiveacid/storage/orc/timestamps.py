@@ -85,9 +85,8 @@ class StripeStreams:
         self._tail = tail
         info = tail.footer.stripes[number]
         self._start = int(info.offset)
-        raw = self._section(
-            self._start + int(info.indexLength) + int(info.dataLength), int(info.footerLength)
-        )
+        start = self._start + int(info.indexLength) + int(info.dataLength)
+        raw = self._content(self._read(start, int(info.footerLength)))
         self._footer: Any = parse_message(proto.StripeFooter, raw, what="stripe footer")
         self._places: dict[tuple[int, int], tuple[int, int]] = {}
         at = self._start
@@ -121,18 +120,24 @@ class StripeStreams:
         Raises:
             FormatError: damaged.
         """
-        place = self._places.get((column, kind))
-        return None if place is None else self._section(*place)
+        return self._content(self.stored(column, kind)) if self.has(column, kind) else None
+
+    def stored(self, column: int, kind: int) -> bytes:
+        """A stream of a column as it lies in the file, which has it."""
+        return self._read(*self._places[column, kind])
 
     def has(self, column: int, kind: int) -> bool:
         """Whether a column has a stream of that kind."""
         return (column, kind) in self._places
 
-    def _section(self, offset: int, length: int) -> bytes:
+    def _read(self, offset: int, length: int) -> bytes:
         self._source.seek(offset)
-        data = self._source.read(length)
+        data: bytes = self._source.read(length)
+        return data
+
+    def _content(self, stored: bytes) -> bytes:
         return decompress(
-            data, compression=self._tail.compression, block_bytes=self._tail.block_bytes
+            stored, compression=self._tail.compression, block_bytes=self._tail.block_bytes
         )
 
 
