@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -469,8 +469,8 @@ class TruncateWork(Work):
             if job.in_place is not None:
                 path = final_path(fs.path_of(table.location), file, table.partition_keys)
                 job.in_place.append(path)
-            fs.write_bytes(path, data=text)
             files.append(replace(file, staged_path=path))
+        fs.each(partial(fs.write_bytes, data=text), [file.staged_path for file in files])
         return WriteResult(tuple(files), 0, 0, 0)
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:

@@ -42,8 +42,8 @@ from hiveacid.storage.stores import (
 )
 
 _Answer = TypeVar("_Answer")
+_Item = TypeVar("_Item")
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
-_COPIES_AT_ONCE: Final = 16
 _NOWHERE: Final = "_hiveacid_nobody_makes_this"
 """A name that is in no bucket, but of a server that says yes to everything."""
 _REQUESTS_AT_ONCE: Final = 64
@@ -185,10 +185,7 @@ class FileSystem:
                 tuple(FileInfo(*facts) for facts in with_directories(path, found[path]))
                 for path in paths
             )
-        if self.requests_at_once == 1:
-            return tuple(map(self.list_recursive, paths))
-        with ThreadPoolExecutor(self.requests_at_once) as threads:
-            return tuple(threads.map(self.list_recursive, paths))
+        return tuple(self.each(self.list_recursive, paths))
 
     def list_directory(self, path: str) -> tuple[FileInfo, ...]:
         """The files and directories in ``path``, sorted by path; empty where it does not exist."""
@@ -253,6 +250,13 @@ class FileSystem:
         with self._fs.open_output_stream(path, compression=None) as stream:
             stream.write(data)
 
+    def each(self, step: Callable[[_Item], _Answer], items: Sequence[_Item]) -> list[_Answer]:
+        """What a step answers to each item; many are under way at once where each is a request."""
+        if self.requests_at_once == 1 or len(items) == 1:
+            return [step(item) for item in items]
+        with ThreadPoolExecutor(self.requests_at_once) as threads:
+            return list(threads.map(step, items))
+
     def rename(self, source: str, *, target: str) -> None:
         """Move a file or directory; the target's parent must exist.
 
@@ -291,8 +295,7 @@ class FileSystem:
 
     def copy_files(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Copy files, each from the first of a pair to the second, several at once."""
-        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
-            list(threads.map(lambda pair: self.copy_file(pair[0], target=pair[1]), pairs))
+        self.each(lambda pair: self.copy_file(pair[0], target=pair[1]), pairs)
 
     def complete_files(self, files: Sequence[tuple[str, Upload, int]]) -> None:
         """Make files of uploads, several at once; each is a path, an upload, and how many bytes it
@@ -301,8 +304,7 @@ class FileSystem:
         Raises:
             MissingFileError: there is neither the upload nor the file.
         """
-        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
-            list(threads.map(lambda file: self._complete(*file), files))
+        self.each(lambda file: self._complete(*file), files)
 
     def _complete(self, path: str, upload: Upload, size_bytes: int) -> None:
         assert self.uploads is not None

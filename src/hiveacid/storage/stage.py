@@ -10,8 +10,10 @@ Callers are Spark's Python workers, for which stages are values that pickle, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final
@@ -21,10 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import CardinalityError
+from hiveacid.errors import AcidError, CardinalityError
 from hiveacid.model.bucket import encode_bucket
 from hiveacid.model.tables import StatementId
-from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
 from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer, write_no_rows
 from hiveacid.storage.target import (
     FileKind,
@@ -44,6 +46,10 @@ _IDENTITY: Final = (1, 2, 3)
 _NUMBER: Final = 4
 _FIRST_TEXT: Final = 5
 """Places of columns in the batches of an ``EventStage``."""
+_CLOSING_MAX: Final = 4
+"""Of files that are requests so many are completed while the next is written; each may hold 16 MiB
+until then.
+"""
 
 _Actions = npt.NDArray[np.int8]
 _Place = tuple[tuple[str | None, ...], int | None]
@@ -64,6 +70,9 @@ class Stager:
         self._open: dict[
             tuple[FileKind, StatementId | None], tuple[RowFileWriter, WrittenFile]
         ] = {}
+        self._ahead = 0 if self._fs.requests_at_once == 1 else _CLOSING_MAX
+        self._threads = ThreadPoolExecutor(_CLOSING_MAX, thread_name_prefix="hiveacid-close")
+        self._closing: deque[tuple[Callable[[], BucketFile | None], WrittenFile]] = deque()
         self._place: object = None
         self._count = 0
         self.files: list[WrittenFile] = []
@@ -78,14 +87,14 @@ class Stager:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with ExitStack() as aborts:  # of all: the library would complete what is left open
+        with self._threads, ExitStack() as aborts:
+            # of all: the library would complete what is left open
             for writer, _ in self._open.values():
                 aborts.callback(writer.abort)
-            for file in self.files:
-                if self._uploads and file.upload:
-                    aborts.callback(self._uploads.end, file.staged_path, file.upload.number)
+            aborts.callback(self._end_sent)
             if kind is None:
                 self._finish()
+                self._take_closed(but=0)
                 aborts.pop_all()
 
     def turn(self, place: object) -> None:
@@ -139,13 +148,31 @@ class Stager:
 
     def _finish(self) -> None:
         for writer, place in self._open.values():
-            file = writer.close()
+            close = self._threads.submit(writer.close).result if self._ahead else writer.close
+            self._closing.append((close, place))
+            self._take_closed(but=self._ahead)
+        self._open = {}
+        self._place = None
+
+    def _take_closed(self, *, but: int) -> None:
+        """Wait until no more files than so many are being closed."""
+        while len(self._closing) > but:
+            close, place = self._closing.popleft()
+            file = close()
             if file is not None:
                 upload = None if self._uploads is None else self._uploads.taken(place.staged_path)
                 done = replace(place, rows=file.rows, size_bytes=file.size_bytes, upload=upload)
                 self.files.append(done)
-        self._open = {}
-        self._place = None
+
+    def _end_sent(self) -> None:
+        """Let the store forget what nobody completes."""
+        while self._closing:
+            with suppress(AcidError):  # another one is told
+                self._take_closed(but=len(self._closing) - 1)
+        with ExitStack() as ends:
+            for file in self.files:
+                if self._uploads and file.upload:
+                    ends.callback(self._uploads.end, file.staged_path, file.upload.number)
 
 
 @dataclass(frozen=True, slots=True)

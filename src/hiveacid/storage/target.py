@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from hiveacid.errors import InternalError, InvalidInputError, MissingFileError, StorageError
@@ -243,20 +244,14 @@ def publish(
         MissingFileError: a staged file is neither in staging nor in its place.
         StorageError: the file system failed, or another file is in the way.
     """
-    for directory in _directories(table_location, files, partition_columns):
-        fs.make_room(directory)
+    fs.each(fs.make_room, _directories(table_location, files, partition_columns))
     moves = [(file, final_path(table_location, file, partition_columns)) for file in files]
     if fs.is_object_store:
         _copy(fs, moves)
     else:
-        for file, target in moves:
-            _move(fs, file, target)
-    for directory in _directories(
-        table_location,
-        (file for file in files if file.kind is not FileKind.PLAIN),
-        partition_columns,
-    ):
-        publish_version(fs, directory)
+        fs.each(lambda move: _move(fs, *move), moves)
+    events = (file for file in files if file.kind is not FileKind.PLAIN)
+    fs.each(partial(publish_version, fs), _directories(table_location, events, partition_columns))
     if staging is not None:
         fs.delete_directory(staging)
 

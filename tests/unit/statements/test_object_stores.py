@@ -150,6 +150,23 @@ def test_statements_on_partitions_list_them_together(
     assert set(count) <= {"PUT", "LIST", "GET"}
 
 
+@pytest.mark.parametrize("part", ["/bucket_", "/_orc_acid_version", "/_metadata_acid"])
+def test_files_of_partitions_are_sent_together(
+    acid: Session, s3: S3Server, tmp_path: Path, part: str
+) -> None:
+    acid.sql(f"create table t (id int) partitioned by (p int) {FULL}")
+    values = pa.array(range(8), pa.int32())
+    with proxy(s3.endpoint) as between:
+        settings = {**s3.settings, "hiveacid.s3.endpoint": between.endpoint}
+        with hiveacid.connect(None, f"sqlite:///{tmp_path}/metastore.db", settings=settings) as far:
+            between.hold(part, 4)
+            far.table("t").write_arrow(pa.table({"id": values, "p": values}))
+            assert rows(acid, "t") == [(n, n) for n in range(8)]
+            far.sql("truncate table t")
+    assert between.most >= 4
+    assert rows(acid, "t") == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["partitioned by (p int)", "clustered by (p) into 70 buckets"])
 def test_tails_of_many_files_are_asked_for_together(
