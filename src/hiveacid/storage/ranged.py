@@ -2,7 +2,8 @@
 
 Of an object store a file is read from its end on: its size need not be asked for. The first request
 brings the last bytes, and with them the size; of a small file that is all of it, of a larger one
-its tail. Then what is read is asked for in blocks, the last few of which are kept.
+its tail. Then what is read is asked for in blocks, the last few of which are kept; what is known to
+be read whole, such as a stripe with all its columns, at once.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ _TAIL_BYTES: Final = 64 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 """Of an object: to read as much costs about what a request does."""
 _BLOCKS_MAX: Final = 6
+_WHOLE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A stripe of a delta; those of bases have more, of which a decoder reads long stretches."""
 
 
 class Opener(Protocol):
@@ -45,6 +48,10 @@ class FarFile(pa.PythonFile):  # type: ignore[misc]
         text of its own, which is that of a damaged file, too.
         """
         return self._again.failure
+
+    def all_next(self, start: int, size_bytes: int) -> None:
+        """All of these bytes are read next, in any order: one request may bring them."""
+        self._again.all_next(start, size_bytes)
 
 
 def far_file(
@@ -78,6 +85,11 @@ class FileReader:
     def close(self) -> None:
         """Close the file."""
         self._source.close()
+
+    def _all_next(self, start: int, size_bytes: int) -> None:
+        """All of these bytes are read next, in any order."""
+        if isinstance(self._source, FarFile):
+            self._source.all_next(start, size_bytes)
 
     def _damaged(self, error: Exception) -> Exception:
         """Our error for one of the library that reads it."""
@@ -145,6 +157,10 @@ class _Again(_Readable):
             raise
         self.failure = None
         return data
+
+    def all_next(self, start: int, size_bytes: int) -> None:
+        if isinstance(self._file, _Ranged):
+            self._file.next = (start, start + size_bytes)
 
     def close(self) -> None:
         self._file.close()
@@ -229,6 +245,9 @@ class _Ranged(Stretch):
         self._path = path
         self._known = tail
         self._blocks: dict[int, bytes] = {}
+        self._whole = (0, b"")
+        self.next = (0, 0)
+        """From where to where all is read: one request, where that is not much."""
 
     def _between(self, start: int, stop: int) -> bytes:
         known_from = self._size - len(self._known)
@@ -237,6 +256,10 @@ class _Ranged(Stretch):
             known_from = 0
         if start >= known_from:
             return self._known[start - known_from : stop - known_from]
+        if self.next[0] <= start and stop <= self.next[1] <= self.next[0] + _WHOLE_BYTES_MAX:
+            if self._whole[0] != self.next[0] or not self._whole[1]:
+                self._whole = (self.next[0], self._fetched(*self.next))
+            return self._whole[1][start - self._whole[0] : stop - self._whole[0]]
         if stop - start >= SMALL_BYTES:
             return self._fetched(start, stop)
         data = b""  # a decoder reads a little of each of several streams in turn

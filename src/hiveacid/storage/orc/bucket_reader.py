@@ -217,11 +217,12 @@ class BucketFileReader(FileReader):
         system = SYSTEM_FIELDS if identities and self.is_acid else ()
         names = [self._root[name.lower()][1] for name in system]
         names += [prefix + self.fields[i][0] for i in present]
-        reader = self._open_as_events() if names else None
+        reader, whole = self._open_as_events() if names else None, len(present) == len(self.fields)
         for number in range(len(self.tail.stripes)) if stripes is None else stripes:
             stripe = self.tail.stripes[number]
             batch, streams = None, None
             if reader is not None:
+                self._all_next(stripe.offset, stripe.size_bytes if whole else 0)
                 batch, streams = self._read_times(reader, number, names, exact=exact)
             self._check_stripe(batch, number, names)
             yield EventBatch(
@@ -465,10 +466,9 @@ class BucketFileReader(FileReader):
         """The file with its timestamps declared numbers."""
         if self._as_seconds is None:
             assert self.tail is not None
-            file = Prefix(
-                self._source, self._size_bytes - self.tail.tail_bytes, end=as_seconds(self.tail)
-            )
-            self._as_seconds = self._opened(pa.PythonFile(file, mode="r"))
+            length, end = self._size_bytes - self.tail.tail_bytes, as_seconds(self.tail)
+            file = pa.PythonFile(Prefix(self._source, length, end=end), mode="r")
+            self._as_seconds = self._opened(file)
         return self._as_seconds
 
     def _opened(self, source: pa.NativeFile) -> orc.ORCFile:
