@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.tables import rows_of
 
 import hiveacid
-from hiveacid.errors import AcidError, NotFoundError
+from hiveacid.errors import AcidError, LockError, NotFoundError
 from hiveacid.model.tables import TableName
 from hiveacid.model.transactions import LockState
 from hiveacid.session import Session
@@ -321,3 +321,37 @@ def test_each_statement_of_a_transaction_has_the_definitions_of_its_own_locks(tr
         trio.b.sql("alter table t add columns (c int)")
         assert txn.table("t").write_arrow(_arrow(id=[3], v=["c"], c=[1])).rows == 1
     assert rows_of(trio.r, "t") == [(1, "a", None), (2, "b", None), (3, "c", 1)]
+
+
+def test_two_replace_one_table_one_after_the_other(trio: Trio) -> None:
+    rows = _arrow(n=[7])
+    answer = trio.run(
+        f"create or replace table t (id int, w string) {ACID}",
+        lambda acid: acid.create_table("t", rows, or_replace=True),
+    )
+    assert not isinstance(answer, AcidError), answer
+    assert rows_of(trio.r, "t") == [(7,)]
+    _only_what_was_there(trio)
+
+
+def test_a_replace_that_does_not_get_the_table_leaves_nothing(trio: Trio) -> None:
+    trio.r.sql("lock table t shared")
+    trio.b.sql("set hiveacid.lock.timeout_s = 0.05")
+    for replaced in (
+        lambda: trio.b.sql(f"create or replace table t (id int, w string) {ACID}"),
+        lambda: trio.b.create_table("t", _arrow(n=[7]), or_replace=True),
+    ):
+        with pytest.raises(LockError):
+            replaced()
+    trio.r.sql("unlock table t")
+    assert rows_of(trio.r, "t") == [(1, "a"), (2, "b")]
+    _only_what_was_there(trio)
+
+
+def _only_what_was_there(trio: Trio) -> None:
+    store = trio.r.client.metastore
+    names = store.list_tables("default")
+    assert sorted(names) == ["p", "plain", "some", "t"]
+    places = {store.get_table(TableName("default", name)).location for name in names}
+    assert {str(path) for path in trio.root.iterdir()} == places
+    assert store.show_locks() == () and store.get_open_txns().open == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -62,12 +64,16 @@ def create(
     """Make the table, of ``columns`` where it does not say its own, or of rows, which it then has;
     with ``or_replace`` in the place of one that is there.
     """
-    old = context.look().table(statement.name) if statement.or_replace else None
-    if old is not None:
-        _replace(context, statement, old, columns=columns, rows=rows)
-    elif statement.must_exist:
+    if statement.or_replace and context.look().table(statement.name) is not None:
+        aside = replace(statement.name, table=f"{statement.name.table}__hiveacid")
+        with _alone(context, aside):  # one REPLACE at a time: what it makes is its own
+            old = context.look().table(statement.name)
+            if old is not None:
+                _replace(context, statement, old, columns=columns, rows=rows)
+                return
+    if statement.must_exist:
         raise NotFoundError(f"Table not found {statement.name}", table=str(statement.name))
-    elif rows is None:
+    if rows is None:
         tables.make_table(context, statement, columns=columns)
     else:
         _create_from(context, statement, rows)
@@ -76,13 +82,44 @@ def create(
 def _create_from(
     context: ExecutionContext, statement: CreateTable, rows: DataFrame | ArrowTable
 ) -> None:
-    """Make the table with the columns of the rows and put them in; all or nothing."""
+    """Make the table with the columns of the rows and put them in; all or nothing. Until the end
+    nobody else reads the table, or changes its definition.
+    """
     columns = columns_of_rows(rows)
     _check_query_columns(statement, columns)
     plain = replace(statement, query=None)
-    with tables.created_as(context, plain, columns) as made:
-        if made:
-            _write(context, Insert(plain.name, renamed(rows, columns), by_name=True))
+    if tables.is_there(context.look(), plain):
+        return
+    with _alone(context, plain.name):
+        if tables.make_table(context, plain, columns=columns):
+            with _dropped_where_it_fails(context, plain.name):
+                _write(context, Insert(plain.name, renamed(rows, columns), by_name=True))
+
+
+@contextmanager
+def _alone(context: ExecutionContext, name: TableName) -> Iterator[None]:
+    """Lets nobody else have the name for a block, whether or not there is such a table.
+
+    Raises:
+        LockError: somebody else has it for too long.
+    """
+    transactions = context.client.transactions
+    lock = transactions.lock(footprint.alter_table(name))
+    try:
+        yield
+    finally:
+        transactions.unlock(lock)
+
+
+@contextmanager
+def _dropped_where_it_fails(context: ExecutionContext, name: TableName) -> Iterator[None]:
+    """Drops the table, where there is one by then, if the block ends in an error."""
+    try:
+        yield
+    except BaseException:
+        dropped = fixed(DropTable(name, purge=True))
+        define(context, Bound.to(context.look(), dropped), tables.drop_table)
+        raise
 
 
 def _write(context: ExecutionContext, statement: Insert | Truncate) -> None:
@@ -123,9 +160,10 @@ def _replace(
     look = context.look()
     left = DropTable(name, purge=True)  # by one that was killed
     define(context, Bound.to(look, fixed(left)), tables.drop_table)
-    create(context, replace(plain, name=name), columns=columns, rows=rows)
-    look = context.look()
-    define(context, Bound.to(look, fixed(RenameTable(name, old.name))), _take_name)
+    with _dropped_where_it_fails(context, name):
+        create(context, replace(plain, name=name), columns=columns, rows=rows)
+        look = context.look()
+        define(context, Bound.to(look, fixed(RenameTable(name, old.name))), _take_name)
 
 
 def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) -> DdlPlan:

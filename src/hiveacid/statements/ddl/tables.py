@@ -10,8 +10,7 @@ files.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -158,7 +157,7 @@ def make_table(
         AcidError: as ``attach.examine``.
     """
     look = context.look()
-    if _is_there(look, statement):
+    if is_there(look, statement):
         return False
     if columns is not None:
         statement = with_query_columns(statement, columns)
@@ -203,7 +202,7 @@ def create_table(
     Raises:
         AlreadyExistsError, NotFoundError, InvalidInputError: as ``make_table``.
     """
-    if _is_there(look, statement):
+    if is_there(look, statement):
         return None
     defined, _ = take_lists(definition_of(context, statement, look))
     table = checked(defined if attached is None else attached.table)
@@ -249,43 +248,18 @@ def _check_empty(table: Table, files: Files) -> None:
         )
 
 
-def _is_there(look: Look, statement: CreateTable) -> bool:
+def is_there(look: Look, statement: CreateTable) -> bool:
+    """Whether there is nothing to do: a table of that name, with IF NOT EXISTS.
+
+    Raises:
+        AlreadyExistsError: a table of that name, without.
+    """
     if look.table(statement.name) is None:
         return False
     if statement.if_not_exists:
         return True
     name = statement.name
     raise AlreadyExistsError(f"Table {name} already exists", table=str(name))
-
-
-@contextmanager
-def created_as(
-    context: ExecutionContext, statement: CreateTable, columns: tuple[Column, ...]
-) -> Iterator[bool]:
-    """Makes a table of a query's columns for a block that puts its rows in, all or nothing;
-    whether it was made (not IF NOT EXISTS).
-
-    Until the end of the block nobody else reads the table, or changes its definition.
-
-    Raises:
-        AcidError: as ``create_table``, and whatever the block runs into.
-    """
-    if _is_there(context.look(), statement):
-        yield False
-        return
-    transactions = context.client.transactions
-    lock = transactions.lock(footprint.alter_table(statement.name))
-    try:
-        made = make_table(context, statement, columns=columns)
-        try:
-            yield made
-        except BaseException:
-            if made:
-                dropped = fixed(DropTable(statement.name))
-                define(context, Bound.to(context.look(), dropped), drop_table)
-            raise
-    finally:
-        transactions.unlock(lock)
 
 
 def with_query_columns(statement: CreateTable, columns: tuple[Column, ...]) -> CreateTable:
