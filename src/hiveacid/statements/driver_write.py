@@ -17,8 +17,9 @@ from hiveacid.statements.partition_values import normal_text
 from hiveacid.statements.placement import Placement
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.merge.sources import bucket_numbers
+from hiveacid.storage.plain.moves import empty_plain
 from hiveacid.storage.stage import DELETE, EventStage, RowStage, staged_here
-from hiveacid.storage.target import WriteResult, WriteTarget, empty_plain
+from hiveacid.storage.target import WriteResult, WriteTarget
 
 
 def write_arrow(

@@ -75,13 +75,13 @@ from hiveacid.statements.values import (
     with_columns,
 )
 from hiveacid.storage.arrow_types import arrow_type
+from hiveacid.storage.plain.moves import empty_plain
 from hiveacid.storage.stage import stage_nothing
 from hiveacid.storage.target import (
     FileKind,
     WriteResult,
     WriteTarget,
     WrittenFile,
-    empty_plain,
     final_path,
     write_result,
 )

@@ -47,6 +47,7 @@ from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.orc.tails import unit_of_rewrite
+from hiveacid.storage.plain.moves import PlainMoves, with_free_names
 from hiveacid.storage.target import (
     FileKind,
     WriteResult,
@@ -54,7 +55,6 @@ from hiveacid.storage.target import (
     copy_across,
     publish,
     retract,
-    with_free_names,
 )
 from hiveacid.txn.unit import UnitOfWork
 
@@ -151,15 +151,18 @@ class Placement:
         return self.elsewhere.get(values) or default_location(self.table, values)
 
     def with_free_names(self, written: WriteResult) -> WriteResult:
-        """The files of a plain table under names that are not taken."""
+        """The files under names that are not taken."""
         files: list[WrittenFile] = []
         for fs, root, keys, values, group in self._groups(written.files):
             free = with_free_names(fs, root, group, partition_columns=keys)
             files += free if values is None else [replace(f, partition=values) for f in free]
         return replace(written, files=tuple(files))
 
-    def publish(self, written: WriteResult, *, staging: str) -> None:
-        """Move all staged files to their places; the staging directory goes.
+    def publish(
+        self, written: WriteResult, *, staging: str, plain: PlainMoves | None = None
+    ) -> None:
+        """Move all staged files to their places; the staging directory goes. ``plain`` moves those
+        of a table without transactions.
 
         Raises:
             MissingFileError, StorageError: as ``storage.target.publish``.
@@ -168,7 +171,7 @@ class Placement:
         for fs, root, keys, _, group in self._groups(written.files):
             if fs is not staging_fs:
                 group = _brought_over(group, staging_fs, fs, root)
-            publish(fs, root, group, partition_columns=keys)
+            (plain.publish if plain else publish)(fs, root, group, partition_columns=keys)
         if not staging_fs.is_object_store or any(
             file.staged_path.startswith(f"{staging_path}/") for file in written.files
         ):
@@ -223,6 +226,11 @@ def publish_written(
         StorageError: the file system failed; the statement is to be taken back.
         FormatError: a file that was just written cannot be read.
     """
+    if not job.table.is_transactional:
+        plain = PlainMoves()
+        unit.on_undo(plain.retract)
+        placement.publish(written, staging=job.staging, plain=plain)
+        return ()
     own = _own_bases(job, placement, written)
     base = format_base(BaseName(job.write_id))
     overwritten = {f.partition for f in written.files if f.directory == base} & own

@@ -292,8 +292,6 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
     written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
     placement = Placement.of(table, touched, known=known, files=job.files)
-    if not table.is_transactional:
-        written = placement.with_free_names(written)
     remade = publish_written(job, unit, placement, written)
     if table.partition_columns:
         statistics = initial_statistics(()) if owns_files(table) else {}

@@ -24,7 +24,6 @@ from hiveacid.layout.directories import (
     format_bucket_file,
     format_delta,
     format_original_file,
-    is_hidden,
     parse_directory,
     partition_name,
 )
@@ -244,14 +243,14 @@ def publish(
         MissingFileError: a staged file is neither in staging nor in its place.
         StorageError: the file system failed, or another file is in the way.
     """
-    fs.each(fs.make_room, _directories(table_location, files, partition_columns))
+    fs.each(fs.make_room, directories_of(table_location, files, partition_columns))
     moves = [(file, final_path(table_location, file, partition_columns)) for file in files]
     if fs.is_object_store:
         _copy(fs, moves)
     else:
         fs.each(lambda move: _move(fs, *move), moves)
     events = (file for file in files if file.kind is not FileKind.PLAIN)
-    fs.each(partial(publish_version, fs), _directories(table_location, events, partition_columns))
+    fs.each(partial(publish_version, fs), directories_of(table_location, events, partition_columns))
     if staging is not None:
         fs.delete_directory(staging)
 
@@ -305,19 +304,14 @@ def retract(
 ) -> None:
     """Take back what ``publish`` moved, for a statement that failed before its transaction ends.
 
-    Bases and deltas go as a whole (they belong to one statement); of plain tables only the files
-    named. Partition directories stay: others may write there.
+    Bases and deltas go as a whole: they belong to one statement. Partition directories stay: others
+    may write there.
 
     Raises:
         StorageError: the file system failed.
     """
-    own = [file for file in files if file.directory]
-    for directory in _directories(table_location, own, partition_columns):
+    for directory in directories_of(table_location, files, partition_columns):
         fs.delete_directory(directory)
-    for file in files:
-        path = final_path(table_location, file, partition_columns)
-        if not file.directory and fs.exists(path):
-            fs.delete_file(path)
 
 
 def end_uploads(fs: FileSystem, root: str, write_id: WriteId) -> None:
@@ -359,15 +353,10 @@ def _copy(fs: FileSystem, moves: Sequence[tuple[WrittenFile, str]]) -> None:
     """Copies take the place of renames in object stores, where files were not sent to their places
     and are completed; staged files go with their directory.
 
-    A directory of a write id is one statement's, so nothing else is in the way; in a table without
-    transactions it may be.
+    A directory of a write id is one statement's, so nothing else is in the way.
     """
     todo = []
     for file, target in moves:
-        if not file.directory and fs.exists(target):
-            if fs.exists(file.staged_path) or fs.size_bytes(target) != file.size_bytes:
-                raise StorageError(f"{target} exists already", path=target, detail="exists")
-            continue
         if file.staged_path != target:
             assert file.upload is None, "an upload has one place"
             todo.append((file.staged_path, target))
@@ -381,9 +370,10 @@ def _copy(fs: FileSystem, moves: Sequence[tuple[WrittenFile, str]]) -> None:
             raise
 
 
-def _directories(
+def directories_of(
     table_location: str, files: Iterable[WrittenFile], partition_columns: Sequence[str]
 ) -> list[str]:
+    """The directories that files belong to, each once."""
     return sorted({_directory(table_location, file, partition_columns) for file in files})
 
 
@@ -409,45 +399,3 @@ def copy_across(source: FileSystem, path: str, target: FileSystem, copy: str) ->
                 out.write(block)
 
     target.made_again(copy, copied)
-
-
-def empty_plain(fs: FileSystem, directory: str) -> None:
-    """Delete the data files of a directory of a table that is not transactional, hidden ones apart.
-
-    Raises:
-        StorageError: the file system failed.
-    """
-    for entry in fs.list_directory(directory):
-        name = entry.path.rpartition("/")[2]
-        if not entry.is_directory and not is_hidden(name):
-            fs.delete_file(entry.path)
-
-
-def with_free_names(
-    fs: FileSystem,
-    table_location: str,
-    files: Sequence[WrittenFile],
-    *,
-    partition_columns: Sequence[str] = (),
-) -> tuple[WrittenFile, ...]:
-    """The files of a plain table under names that are not taken: ``000000_0``, ``000000_0_copy_1``,
-    ``data_copy_1.orc``, ...
-
-    Raises:
-        StorageError: the file system failed.
-    """
-    taken: dict[str, set[str]] = {}
-    found = []
-    for file in files:
-        directory = _directory(table_location, file, partition_columns)
-        if directory not in taken:
-            entries = fs.list_directory(directory)
-            taken[directory] = {entry.path.rpartition("/")[2] for entry in entries}
-        name, copy = file.name, 0
-        while name in taken[directory]:
-            copy += 1
-            stem, dot, extension = file.name.rpartition(".")
-            name = f"{stem or extension}_copy_{copy}{dot}{extension if stem else ''}"
-        taken[directory].add(name)
-        found.append(replace(file, name=name))
-    return tuple(found)

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from tests.s3 import S3Server
 
-from hiveacid.errors import MissingFileError, StorageError
+from hiveacid.errors import MissingFileError
 from hiveacid.layout.directories import VERSION_FILE
 from hiveacid.settings import Settings
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.plain.moves import PlainMoves
 from hiveacid.storage.stores import s3_of_settings
 from hiveacid.storage.target import FileKind, WrittenFile, publish, retract
 from hiveacid.testing import Fault, FaultyFiles, ManualClock, ScriptedFaults
@@ -201,6 +202,11 @@ def test_publish_overwrites_no_file_of_a_plain_table(place: tuple[FileSystem, st
     fs, path = place
     written(place, "_staging/0", "000000_0")
     file = WrittenFile((), "", "000000_0", f"{path}/_staging/0", FileKind.PLAIN, 1, 10)
-    with pytest.raises(StorageError, match="exists already"):
-        publish(fs, path, [file])
-    assert fs.read_bytes(f"{path}/000000_0") == b"000000_0"
+    moves = PlainMoves()
+    moves.publish(fs, path, [file])
+    fs.delete_directory(f"{path}/_staging")
+    assert files_below(fs, path) == ["000000_0", "000000_0_copy_1"]
+    assert fs.read_bytes(f"{path}/000000_0_copy_1") == b"_staging/0"
+    for _ in range(2):
+        moves.retract()
+        assert files_below(fs, path) == ["000000_0"]
