@@ -79,8 +79,9 @@ def reads_files(spark: SparkSession, location: str) -> bool:
     known = _REACHED.setdefault(spark, {})
     if root not in known:
         reader = spark.read.format("text").schema("value string").option("__globPaths__", "false")
+        paths = 2 * [spark_path(location)]  # of one that it does not reach Spark logs a Java trace
         try:
-            known[root] = bool(reader.load(spark_path(location)).schema)
+            known[root] = bool(reader.load(paths).schema)
         except Exception as error:  # PySpark's, or py4j's: whatever it is, Spark does not reach it
             text = "Spark reads no files of %s, so hiveacid does: %s"
             _LOG.info(text, root, str(error).partition("\n")[0], extra={"root": root})

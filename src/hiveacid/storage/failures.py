@@ -137,6 +137,7 @@ _KINDS: Final[tuple[_Kind, ...]] = (
             "[Tt]imeout was reached|timed out|Connection refused|got no answer|NETWORK_CONNECTION"
             "|Could(n't| not) (connect|resolve)|failed to lookup address|Name or service not known"
             "|Temporary failure in name|No route to host|(Host|Network) is unreachable"
+            "|No NameNode hosts found"
             "|All DataNodes failed|All nodes failed for write|There are 0 datanode"
         ),
         "no-answer",

@@ -84,7 +84,8 @@ def test_of_a_server_that_does_not_answer_spark_nothing_is_remembered() -> None:
         def read(self) -> Session:
             return self
 
-        def load(self, _: str) -> Session:
+        def load(self, paths: list[str]) -> Session:
+            assert len(paths) > 1, "of a single one Spark logs a Java trace"
             raise RuntimeError(self.fails.pop(0))
 
     session: Any = Session()

@@ -203,6 +203,7 @@ SAID = {
     "GET failed: SSLError: WRONG_VERSION_NUMBER": ("no trusted connection", "http://"),
     "curlCode: 28, Timeout was reached": ("does not answer", "hiveacid.files.retry_s"),
     "Connection refused (os error 111)": ("does not answer", "HADOOP_CONF_DIR"),
+    'InvalidArgument("No NameNode hosts found")': ("does not answer", "HADOOP_CONF_DIR"),
     BUSY: ("too busy", "hiveacid.files.retry_s"),
     "AWS Error InternalError (HTTP status 500): no": ("or fails", "hiveacid.files.retry_s"),
     "AWS Error UNKNOWN (HTTP status 400) during HeadObject operation: No response body.": (
