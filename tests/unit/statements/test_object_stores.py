@@ -201,6 +201,24 @@ def test_a_compaction_lists_once_and_writes_one_file(acid: Session, s3: S3Server
     assert rows(acid, "t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
 
 
+def test_files_that_were_loaded_are_read_changed_and_compacted(
+    acid: Session, tmp_path: Path
+) -> None:
+    plain = "(id int, v string) stored as orc location"
+    new(acid)
+    for n, place in enumerate((f"{acid.client.warehouse}/here", f"{tmp_path}/there")):
+        acid.sql(f"create table from{n} {plain} '{place}' tblproperties ('transactional'='false')")
+        acid.sql(f"insert into from{n} values ({n + 5}, 'e'), ({n + 7}, 'f')")
+        acid.sql(f"load data inpath '{place}' into table t")
+    expected = [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (6, "e"), (7, "f"), (8, "f")]
+    assert rows(acid, "t") == expected
+    acid.table("t").delete_arrow("id = 5")
+    expected.remove((5, "e"))
+    assert rows(acid, "t") == expected
+    acid.sql("alter table t compact 'major' and wait")
+    assert rows(acid, "t") == expected
+
+
 def test_markers_of_directories_are_no_files(acid: Session) -> None:
     partitioned(acid)
     fs, path = acid.client.files.at(f"{acid.client.warehouse}/t")

@@ -170,10 +170,8 @@ class BucketFileReader(FileReader):
         return is_positional_row([name for name, _ in self.fields])
 
     def holds_only_inserts(self) -> bool:
-        """Whether metadata proves that every event is an insert; False where nothing is proved."""
-        if self.tail is None or not self.is_acid:
-            return True
-        return only_inserts(self.tail)
+        """As ``only_inserts``."""
+        return self.tail is None or only_inserts(self.tail)
 
     def statistics_range(self, name: str) -> tuple[int, int] | None:
         """Least and greatest value of a system column in the file, None where the file does not

@@ -18,7 +18,14 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from hiveacid.errors import FormatError
-from hiveacid.layout.events import OPERATION, ROW, STATS_KEY, Operation, parse_stats
+from hiveacid.layout.events import (
+    OPERATION,
+    ROW,
+    STATS_KEY,
+    Operation,
+    is_event_schema,
+    parse_stats,
+)
 from hiveacid.model.predicates import TIMESTAMP_SLACK, ColumnRange, Constant
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
@@ -76,12 +83,16 @@ def is_native(
 
 
 def only_inserts(tail: OrcTail) -> bool:
-    """Whether metadata proves that every event is an insert; False where nothing is proved."""
+    """Whether metadata proves that every event is an insert, as in a file of rows without events;
+    False where nothing is proved.
+    """
     text = tail.user_metadata.get(STATS_KEY)
     if text is not None:
         stats = parse_stats(text.decode("ascii", "replace"))
         return stats.updates == 0 and stats.deletes == 0
     names = [name.lower() for name, _ in tail.root.fields]
+    if not is_event_schema(names):
+        return True
     found = integer_range(tail, tail.types[0].children[names.index(OPERATION)])
     return found == (Operation.INSERT, Operation.INSERT)
 

@@ -328,8 +328,7 @@ def _tails(
 
 
 def _has_updates(table: Table, tail: OrcTail) -> bool:
-    is_event_file = events.is_event_schema([name for name, _ in tail.root.fields])
-    return table.acid_mode is AcidMode.FULL and is_event_file and not only_inserts(tail)
+    return table.acid_mode is AcidMode.FULL and not only_inserts(tail)
 
 
 def _stripes(
