@@ -150,6 +150,28 @@ def test_what_is_not_declared_comes_from_the_files(world: World, tmp_path: Path,
     )
 
 
+@pytest.mark.parametrize("kind", ["date", "int", "string"])
+def test_rows_that_hive_3_put_in_other_buckets_are_found_after_a_compaction(
+    world: World, tmp_path: Path, kind: str
+) -> None:
+    name = f"v3_13_bucket_{kind}"
+    attach(world, name, tmp_path / "t", **lists_of(golden_meta(name)))
+    table = world.acid.table("t")
+    bucket = table.definition.bucket
+    assert bucket is not None
+    key = bucket.columns[0]
+    hiveacid.write_arrow(table, hiveacid.read_arrow(table).read_all().slice(0, 3))
+    compact_and_clean(world)
+    rows = hiveacid.read_arrow(table).read_all()
+    counts = Counter(value for value in rows[key].to_pylist() if value is not None)
+    assert len(counts) > 10
+    for value, count in counts.items():
+        text = f"date '{value}'" if kind == "date" else repr(value)
+        assert len(hiveacid.read_arrow(table, filter=f"{key} = {text}").read_all()) == count, value
+    gone = hiveacid.delete_arrow(table, rows.select([key]).filter(rows[key].is_valid()))
+    assert gone.rows == sum(counts.values())
+
+
 @pytest.mark.parametrize(
     "name", ["a02_update_delete", "h01_aborted", "j01_add_columns", "k05_open_plus_sql"]
 )

@@ -27,7 +27,15 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.tables import AcidMode, Column, FileFormat, RowFormat, Table, TableName
+from hiveacid.model.tables import (
+    HASHED_OTHERWISE,
+    AcidMode,
+    Column,
+    FileFormat,
+    RowFormat,
+    Table,
+    TableName,
+)
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
@@ -57,6 +65,7 @@ class FoundFile:
     has_names: bool
     highest_write_id: int
     logical_bytes: int | None
+    is_of_old_hive: bool = False
 
 
 def files_of(fs: FileSystem, directories: Mapping[str, AcidDirectory]) -> tuple[FoundFile, ...]:
@@ -114,6 +123,7 @@ def _read(fs: FileSystem, path: str, file: DataFile, write_id: int) -> FoundFile
             not reader.has_positional_names,
             highest[1] if highest else 0,
             file.logical_bytes,
+            reader.tail is not None and is_of_old_hive(reader.tail),
         )
 
 
@@ -161,7 +171,19 @@ def check_files(
             if not _may_become(Column(name, kind), column):
                 raise _differs(table, file, f"column {column.name}", kind, column.type)
     _check_hashes(fs, table, files)
-    return table
+    return _with_hashes_noted(table, files)
+
+
+def _with_hashes_noted(table: Table, files: Sequence[FoundFile]) -> Table:
+    """The table, and whether its definition does not tell the buckets of its rows: a Hive before 4
+    hashed them by version 1 whatever it says, and a compaction leaves them in their buckets, in
+    files that do not tell who wrote the rows.
+    """
+    if table.bucket is None or table.bucket.version == 1:
+        return table
+    if not any(file.is_of_old_hive for file in files):
+        return table
+    return replace(table, properties={**table.properties, HASHED_OTHERWISE: "true"})
 
 
 def _columns_of(table: Table, files: Sequence[FoundFile]) -> tuple[Column, ...]:
@@ -268,9 +290,9 @@ def _check_hashes(fs: FileSystem, table: Table, files: Sequence[FoundFile]) -> N
     types = [table.columns[place].type for place in places]
     newest = {bucket_of_file(file.path.rpartition("/")[2]): file for file in files}
     for number, file in newest.items():
+        if file.is_of_old_hive:
+            continue
         with _opened(fs, file.path, file.logical_bytes) as reader:
-            if isinstance(reader, BucketFileReader) and reader.tail and is_of_old_hive(reader.tail):
-                continue
             first = next(
                 reader.batches(table_columns=table.columns, wanted=places, identities=False), None
             )
