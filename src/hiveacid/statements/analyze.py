@@ -16,7 +16,7 @@ from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.text import constant, quoted
-from hiveacid.statements.context import Bound, ExecutionContext, locked
+from hiveacid.statements.context import Bound, ExecutionContext, locked, use_write_id
 from hiveacid.statements.partition_values import PartitionText, named_partitions
 from hiveacid.statements.values import Command
 from hiveacid.storage.plan.planning import plan_scan
@@ -77,8 +77,7 @@ def carry_out(context: ExecutionContext, bound: Bound) -> None:
     with held.txn as txn:
         partitions = _partitions(table, statement, held.view)
         snapshot = txn.snapshot(table, partitions=partitions)
-        if table.is_transactional:
-            txn.write_id(table.name)
+        use_write_id(txn, table)
         if statement.noscan:
             changes = [_change(table, snapshot, part, None, None) for part in snapshot.parts]
         else:

@@ -16,14 +16,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from hiveacid.errors import FormatError, InvalidInputError, MissingFileError
+from hiveacid.errors import FormatError, InvalidInputError
 from hiveacid.layout.directories import (
     BUCKET_PREFIX,
     AcidDirectory,
-    BaseName,
     DataFile,
     bucket_of_file,
-    parse_directory,
 )
 from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.metastore.api import Metastore
@@ -41,6 +39,7 @@ from hiveacid.statements.ddl.columns import check_type_change
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.evolution import evolve_column
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.listing import numbered_directories
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
@@ -323,7 +322,10 @@ def unknown_directories(metastore: Metastore, files: Files) -> Iterator[str]:
             table = metastore.get_table(TableName(database, name))
             if table.acid_mode is AcidMode.NONE:
                 continue
-            found = tuple(_directories(metastore, table, files))
+            locations = [table.location]
+            if table.partition_columns:
+                locations = [part.location for part in metastore.list_partitions(table.name)]
+            found = tuple(numbered_directories(files, locations))
             # Asked afterwards: an id is given out before its directory is made.
             last, last_txn = metastore.last_write_id(table.name), metastore.valid_txns().hwm
             for path, write_id, txn in found:
@@ -331,23 +333,3 @@ def unknown_directories(metastore: Metastore, files: Files) -> Iterator[str]:
                     yield f"{path} is of write id {write_id}, {table.name} has given out {last}"
                 elif txn > last_txn:
                     yield f"{path} is of transaction {txn}, the last one is {last_txn}"
-
-
-def _directories(
-    metastore: Metastore, table: Table, files: Files
-) -> Iterator[tuple[str, int, int]]:
-    locations = [table.location]
-    if table.partition_columns:
-        locations = [part.location for part in metastore.list_partitions(table.name)]
-    for location in locations:
-        fs, path = files.at(location)
-        try:
-            entries = tuple(fs.list_directory(path))
-        except MissingFileError:
-            continue
-        for info in entries:
-            name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
-            if name is None:
-                continue
-            highest = name.write_id if isinstance(name, BaseName) else name.max_write_id
-            yield info.path, highest, name.visibility_txn

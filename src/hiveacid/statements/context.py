@@ -44,6 +44,7 @@ from hiveacid.statements.locations import undo_killed
 from hiveacid.statements.values import Listing, Merge, Purge
 from hiveacid.storage.filesystem import Files
 from hiveacid.txn.footprint import PARTITIONS_MAX, Footprint, lock_components
+from hiveacid.txn.given_out import check_given_out
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look, View, is_another
@@ -487,3 +488,4 @@ def use_write_id(transaction: Transaction, table: Table) -> None:
     """Lets a change of the definition use up a write id, as Hive does (real-hive.md 9)."""
     if table.acid_mode is not AcidMode.NONE:
         transaction.write_id(table.name)
+        check_given_out(transaction, table)

@@ -39,6 +39,7 @@ from hiveacid.storage.orc.tails import check_tails
 from hiveacid.storage.target import FileKind, WriteResult, end_uploads
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
+from hiveacid.txn.given_out import check_given_out
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look, View
@@ -242,6 +243,7 @@ def _stage(
     ids: tuple[StatementId, ...] = ()
     if table.is_transactional:
         write_id = txn.write_id(table.name)
+        check_given_out(txn, table)
         ids = txn.take_statement_ids(table.name, work.statements)
     staging = f"{table.location}/{staging_name(txn.id, str(ids[0] if ids else number))}"
     job = Job(

@@ -51,6 +51,26 @@ class FoundPartition:
     path: str
 
 
+def numbered_directories(files: Files, locations: Iterable[str]) -> Iterator[tuple[str, int, int]]:
+    """The bases and deltas in these directories: path, last write id, and the transaction of the
+    compaction that made it, 0 where the name says none.
+
+    Raises:
+        StorageError: listing failed.
+    """
+    for location in locations:
+        fs, path = files.at(location)
+        try:
+            entries = tuple(fs.list_directory(path))
+        except MissingFileError:
+            continue
+        for info in entries:
+            name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
+            if name is not None:
+                last = name.write_id if isinstance(name, BaseName) else name.max_write_id
+                yield info.path, last, name.visibility_txn
+
+
 def list_partition(fs: FileSystem, path: str) -> tuple[Entry, ...]:
     """All that lies below one partition directory, with the text of each ``_metadata_acid``.
 

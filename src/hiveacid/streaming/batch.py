@@ -44,6 +44,7 @@ from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget, publish_version
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind, lock_components
+from hiveacid.txn.given_out import check_given_out
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import is_same
 
@@ -91,13 +92,14 @@ class TransactionBatch:
         Raises:
             LockError: the locks were not granted before the deadline; the batch is over.
             ConflictError: the table was altered, or replaced by an overwrite; the batch is over.
-            NotFoundError: the table was dropped or renamed; the batch is over.
-            TransactionError: somebody aborted the transaction; the batch is over.
+            NotFoundError, TransactionError: the table is gone, or the transaction; likewise.
+            MetastoreError: it failed, or is older than the table's files; likewise.
         """
         txn = self._transactions.pop(0)
         try:
             txn.lock(self._footprint())
             check_same(self._client, self.table)
+            check_given_out(txn, self.table)
             # statement 0 is that of the batch's own files
             txn.take_statement_ids(self.table.name, 1)
         except BaseException as error:

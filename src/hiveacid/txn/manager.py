@@ -234,6 +234,8 @@ class TransactionManager:
             s3=s3_of_settings(settings), retries=Retries(settings.files_retry_s, clock)
         )
         """what snapshots are read from"""
+        self.looked_at: set[str] = set()
+        """locations of tables where no file is of a write id that nobody has"""
         self.agent_info = None if session is None else f"{SESSION_PREFIX}{session}"
         """what lock requests name as their session, as SHOW LOCKS EXTENDED prints it"""
         self.application = ""

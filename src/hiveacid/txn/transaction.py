@@ -73,7 +73,7 @@ class Transaction:
     def __init__(
         self, manager: Manager, txn: TxnId, *, read_only: bool, isolation: Isolation
     ) -> None:
-        self._manager = manager
+        self.manager = manager
         self._store = manager.metastore
         self.is_read_only = read_only
         """whether it can only read"""
@@ -94,7 +94,7 @@ class Transaction:
         self.pending = Pending()
         """What the commit is to do besides; a statement that is taken back takes its part back."""
         over = self.close if self.is_read_only else None
-        self._manager.keep_alive(txn, on_lost=self.lost, on_lease_over=over)
+        self.manager.keep_alive(txn, on_lost=self.lost, on_lease_over=over)
 
     def in_batch(self, valid_txns: ValidTxnList, write_ids: Mapping[TableName, WriteId]) -> None:
         """Its snapshot and write ids are those of a batch: what was replaced since is found."""
@@ -145,7 +145,7 @@ class Transaction:
         components = lock_components(footprint)
         if not components:
             return
-        rounds = self._manager.settings.snapshot_retries
+        rounds = self.manager.settings.snapshot_retries
         while True:
             winner = self._take_locks(footprint, components)
             if winner is None:
@@ -156,15 +156,15 @@ class Transaction:
             rounds -= 1
             _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
             self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
-            self._manager.forget(self._id, written=())
+            self.manager.forget(self._id, written=())
             isolation = self._reads.isolation
-            self._begin_with(self._manager.open_txn(read_only=self.is_read_only))
+            self._begin_with(self.manager.open_txn(read_only=self.is_read_only))
             self._reads.isolation = isolation
 
     @property
     def hive_cleans(self) -> bool:
         """Whether a cleaner of Hive, which knows of no retention, may take files that it reads."""
-        return self._manager.hive_cleans
+        return self.manager.hive_cleans
 
     def release_locks(self) -> None:
         """Give the locks of a read-only transaction back and stay open, as a lease of its snapshot.
@@ -199,7 +199,7 @@ class Transaction:
         if partitions is None or not table.partition_columns:
             partitions, of = self.partitions(table), None
         self._reads.note(table, chosen=partitions, of=of)
-        valid, files = self._valid_write_ids(table), self._manager.files
+        valid, files = self._valid_write_ids(table), self.manager.files
         txns = self.valid_txns
         return read_snapshot(table, partitions, files=files, valid=valid, valid_txns=txns)
 
@@ -429,9 +429,9 @@ class Transaction:
             # what is to be written is recorded by the last: one wait for the disk less
             self._allocate(table, writes=components if table == tables[-1] else ())
         self._records.asked = True
-        granted = wait_for_lock(self._manager, components, txn=self._id)
+        granted = wait_for_lock(self.manager, components, txn=self._id)
         self._records.note_locks(components)
-        by_row = self._manager.settings.conflict_unit == ConflictUnit.ROW.value
+        by_row = self.manager.settings.conflict_unit == ConflictUnit.ROW.value
         return outdated_by(
             self._store,
             self._id,
@@ -466,9 +466,9 @@ class Transaction:
             columns=tuple(pending.columns),
             batches=tuple(pending.batches),
             moves=pending.moves(),
-            note=pending.note(self._write_ids, application=self._manager.application),
+            note=pending.note(self._write_ids, application=self.manager.application),
         )
-        return commit_or_look_up(self._manager, self._id, commit)
+        return commit_or_look_up(self.manager, self._id, commit)
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
         """Abort while another error is on its way; a failure to do so is left to the time-out."""
@@ -484,7 +484,7 @@ class Transaction:
             if self._phase is not TxnState.COMMITTED:
                 self._phase = phase
                 self._end_reason = reason
-        self._manager.forget(self._id, written=self._write_ids if self.is_committed else ())
+        self.manager.forget(self._id, written=self._write_ids if self.is_committed else ())
 
     def require_open(self) -> None:
         """Raise where the transaction has ended.

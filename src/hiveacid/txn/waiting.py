@@ -47,6 +47,8 @@ class Manager(Protocol):
     application: str
     hive_cleans: bool
     """whether a cleaner of Hive may work on the metastore"""
+    looked_at: set[str]
+    """locations of tables where no file is of a write id that nobody has"""
 
     @property
     def held_locks(self) -> Collection[LockId]:
