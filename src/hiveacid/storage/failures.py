@@ -23,6 +23,9 @@ from hiveacid.errors import MissingFileError, StorageError
 _LOG = logging.getLogger(__name__)
 _NO_FILE: Final = re.compile("NO_SUCH_KEY|NoSuchKey")
 _S3_KEYS: Final = "Keys to S3 are given by hiveacid.s3.*, Spark's fs.s3a.* or AWS_*."
+_WHOSE: Final = re.compile(r'user=\S+, access=\w+, inode="[^"]*":[\w:-]+')
+"""As a name node says it, of which the client shows quotes with a backslash."""
+_WHO_ASKS: Final = "Who asks is said by HADOOP_USER_NAME, or by the ticket of kinit."
 _NO_TLS: Final = re.compile("SSL connect error|SSL peer certificate|SSLError|SSLCert")
 _BUSY: Final = (
     "SLOW_DOWN|SlowDown|SERVICE_UNAVAILABLE|ServiceUnavailable|INTERNAL_FAILURE|InternalError"
@@ -201,8 +204,9 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
         text = f"Permission denied: {text}"
     for pattern, detail, sentence, note in _KINDS:
         if pattern.search(text):
-            if note is None and detail == "no-permission" and "AWS Error" in text:
-                note = _S3_KEYS
+            if note is None and detail == "no-permission":
+                whose = _WHOSE.search(text.replace('\\"', '"'))
+                note = _S3_KEYS if "AWS Error" in text else whose and f"{whose[0]}. {_WHO_ASKS}"
             said = sentence.format(path=path, bucket=path.partition("/")[0], text=text)
             return StorageError(said, path=path, detail=detail, note=note)
     return StorageError(f"input or output on {path} failed: {text}", path=path, detail="io")

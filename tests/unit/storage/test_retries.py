@@ -203,6 +203,10 @@ SAID = {
     "GET failed: SSLError: WRONG_VERSION_NUMBER": ("no trusted connection", "http://"),
     "curlCode: 28, Timeout was reached": ("does not answer", "hiveacid.files.retry_s"),
     "Connection refused (os error 111)": ("does not answer", "HADOOP_CONF_DIR"),
+    '"AccessControlException", "user=ann, access=WRITE, inode=\\"/t\\":bob:hive:drwxr-xr-x': (
+        "no permission for b/t/x",
+        'user=ann, access=WRITE, inode="/t":bob:hive:drwxr-xr-x. Who asks is said by HADOOP_USER',
+    ),
     'InvalidArgument("No NameNode hosts found")': ("does not answer", "HADOOP_CONF_DIR"),
     BUSY: ("too busy", "hiveacid.files.retry_s"),
     "AWS Error InternalError (HTTP status 500): no": ("or fails", "hiveacid.files.retry_s"),
