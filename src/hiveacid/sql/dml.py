@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
@@ -381,7 +382,8 @@ def _assignments(
     cursor: Cursor, parser: QueryParser, *relations: Relation
 ) -> tuple[tuple[str, Any], ...]:
     def assignment(_: Cursor) -> tuple[str, Any]:
-        column = cursor.dotted_name("set clause")[-1]  # the target's name or alias in front
+        name = partial(Cursor.name, what="set clause")
+        column = cursor.listed(name, by=".")[-1]  # the target's name or alias in front
         cursor.expect("=")
         return column.lower(), _expression_or_default(
             cursor, parser, lambda c: c.key in (",", "WHEN") or at_clause(c), _root(*relations)

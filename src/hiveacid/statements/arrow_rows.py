@@ -35,7 +35,13 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.statements.constraints import check_conditions, column_default, not_null_columns
-from hiveacid.storage.arrow_types import arrow_type, conform, is_number, list_offsets
+from hiveacid.storage.arrow_types import (
+    arrow_type,
+    conform,
+    is_number,
+    list_offsets,
+    pairs_of,
+)
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _BIGINT_SCALE: Final = 19
@@ -186,13 +192,12 @@ def by_field_name(given: pa.Array, kind: HiveType) -> pa.Array:
             return given
         return pa.ListArray.from_arrays(list_offsets(given), ordered)
     if isinstance(kind, MapType) and pa.types.is_map(given.type):
-        keys, items = _entries(given).flatten()
+        pairs = pairs_of(given)
+        keys, items = pairs.flatten().flatten()
         ordered_keys, ordered = by_field_name(keys, kind.key), by_field_name(items, kind.value)
         if ordered_keys is keys and ordered is items:
             return given
-        entry = pa.list_(pa.struct([("key", keys.type), ("value", items.type)]))
-        offsets = list_offsets(given.cast(entry))
-        return pa.MapArray.from_arrays(offsets, ordered_keys, ordered)
+        return pa.MapArray.from_arrays(list_offsets(pairs), ordered_keys, ordered)
     if isinstance(kind, MapType) and _is_list(given.type):
         return _map_of_entries(given, kind)
     return given
@@ -268,13 +273,10 @@ def _children(
         return list(zip(given.flatten(), found.flatten(), kinds, strict=True))
     if isinstance(kind, ListType):
         return [(given.flatten(), found.flatten(), kind.element)]
-    (keys, items), (new_keys, new_items) = (_entries(one).flatten() for one in (given, found))
+    (keys, items), (new_keys, new_items) = (
+        pairs_of(one).flatten().flatten() for one in (given, found)
+    )
     return [(keys, new_keys, kind.key), (items, new_items, kind.value)]
-
-
-def _entries(array: pa.MapArray) -> pa.StructArray:
-    entry = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
-    return array.cast(pa.list_(entry)).flatten()
 
 
 def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:

@@ -278,12 +278,22 @@ def _conform_map(array: pa.MapArray, kind: MapType) -> pa.Array:
     same = _conform(keys, kind.key) is keys and _conform(items, kind.value) is items
     if same and not _hides_values(array):
         return array
-    lists = array.cast(pa.list_(pa.struct([("key", keys.type), ("value", items.type)])))
+    lists = pairs_of(array)
     entries = lists.flatten()
     return pa.MapArray.from_arrays(
         list_offsets(lists),
         _conform(entries.field(0), kind.key),
         _conform(entries.field(1), kind.value),
+    )
+
+
+def pairs_of(array: pa.MapArray) -> pa.ListArray:
+    """A map as a list of structs of ``key`` and ``value``, with the map's own values: Arrow's cast
+    refuses a null struct whose fields are declared not null, as Spark's are.
+    """
+    pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+    return pa.Array.from_buffers(
+        pa.list_(pairs.type), len(array), array.buffers()[:2], offset=array.offset, children=[pairs]
     )
 
 

@@ -94,6 +94,7 @@ VALUES = {
     "insert into t partition (p='x') values (1+1, concat('a', 'b'))": Insert(
         T, Query("values (1+1, concat('a', 'b'))"), partition={"p": "x"}
     ),
+    "update t set `a.b` = 1, t.`c.d` = 2": Update(T, (("a.b", "1"), ("c.d", "2"))),
     "update t set v = v+1, id=default": Update(T, (("v", "v+1"), ("id", "null"))),
     "update t set v=default where id = 1 or v is null -- end": Update(
         T, (("v", "'none'"),), "id = 1 or v is null"

@@ -28,7 +28,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import TICKS
+from hiveacid.storage.arrow_types import TICKS, pairs_of
 
 Hashes = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
@@ -142,8 +142,7 @@ def _stretches(lists: pa.Array) -> tuple[_Ints, _Ints]:
 
 
 def _hash_map(array: pa.MapArray, kind: MapType, *, version: int) -> Hashes:
-    entry = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
-    entries = array.cast(pa.list_(entry))
+    entries = pairs_of(array)
     keys, items = entries.flatten().flatten()
     # Hive hashes map values by version 1 whatever the table's version.
     hashes = hash_column(keys, kind.key, version=version)
