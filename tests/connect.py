@@ -6,7 +6,9 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,3 +37,11 @@ def connect_session(master: str, *, conf: Mapping[str, str]) -> SparkSession:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Failed to set", UserWarning)
         return builder.getOrCreate()
+
+
+def arrow_of(frame: Any) -> pa.Table:
+    """The rows of a DataFrame as Arrow has them, of any Spark and over Connect."""
+    if frame.sparkSession.version.startswith("3."):  # has no ``toArrow``
+        return pa.Table.from_batches(frame._collect_as_arrow())
+    found: pa.Table = frame.toArrow()
+    return found

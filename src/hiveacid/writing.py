@@ -280,6 +280,8 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
         elif isinstance(data, pa.RecordBatch):
             rows = pa.Table.from_batches([data])
         elif type(data).__module__.startswith("pandas.") and hasattr(data, "columns"):
+            data = data.copy(deep=False)  # whose notes Arrow would keep, which those of Connect say
+            data.attrs = {}  # cannot be: a warning
             rows = pa.Table.from_pandas(data, preserve_index=False)
         elif hasattr(data, "__arrow_c_stream__"):
             rows = pa.RecordBatchReader.from_stream(data).read_all()

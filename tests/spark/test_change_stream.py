@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.streamed import ACID, set_back
+from tests.spark.streamed import ACID, noted, noting, set_back
 
 import hiveacid
 from hiveacid import merge_arrow
@@ -313,11 +314,8 @@ def test_a_query_tells_each_change_once_whatever_is_done_again(
     acid: Session, spark: SparkSession, tmp_path: Path
 ) -> None:
     acid.sql(f"create table t (id int, pay int) {ACID}")
-    found: dict[int, Any] = {}
-
-    def note(rows: Any, number: int) -> None:
-        kept = rows.select("_commit_version", "_change_type", "id", "pay").collect()
-        found[number] = sorted(map(tuple, kept))
+    notes = tmp_path / "notes"
+    note = noting(notes, "_commit_version", "_change_type", "id", "pay")
 
     def run() -> None:
         given = {"metastore": acid.client.metastore.url, "table": "t", "startingVersion": "1"}
@@ -338,11 +336,11 @@ def test_a_query_tells_each_change_once_whatever_is_done_again(
     run()
     first = [(1, "insert", 1, 1), (1, "insert", 2, 2)]
     second = [(2, "update_postimage", 2, 20), (2, "update_preimage", 2, 2)]
-    assert [rows for _, rows in sorted(found.items()) if rows] == [first, second]
-    found.clear()
+    assert [rows for _, rows in sorted(noted(notes).items()) if rows] == [first, second]
+    shutil.rmtree(notes)
     set_back(tmp_path / "checkpoint")
     run()
-    assert [rows for rows in found.values() if rows] == [second]
+    assert [rows for rows in noted(notes).values() if rows] == [second]
 
 
 def test_limits_need_a_spark_that_knows_them(alone: Session, monkeypatch: Any) -> None:

@@ -15,6 +15,7 @@ import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+from tests.connect import OVER_CONNECT
 
 import hiveacid
 from hiveacid import read_arrow
@@ -164,6 +165,9 @@ def test_a_table_that_is_altered_under_a_frame(acid: Session, load: Any) -> None
     acid.sql("insert into t values (1)")
     frame = load("t")
     acid.sql("alter table t add columns (more string)")
+    if OVER_CONNECT:  # where a frame is analysed again each time that it is run
+        assert frame.collect() == [(1, None)]
+        return
     assert frame.collect() == [(1,)]
     acid.sql("alter table t change id id bigint")
     with pytest.raises(Exception, match="has a bigint id where int is expected"):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.connect import arrow_of
 
 from hiveacid import read_arrow
 from hiveacid.layout.directories import Snapshot, SnapshotPart
@@ -130,10 +131,8 @@ def write(
 
 
 def through_spark(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
-    batches = read(
-        spark, plan_scan(snapshot, files=Files()), virtual=(ROW_ID_COLUMN,)
-    ).frame._collect_as_arrow()
-    rows = [row for batch in batches for row in batch.to_pylist()]
+    found = read(spark, plan_scan(snapshot, files=Files()), virtual=(ROW_ID_COLUMN,))
+    rows = arrow_of(found.frame).to_pylist()
     rows.sort(key=lambda row: row.pop("ROW__ID")["rowid"])
     return rows
 
@@ -143,9 +142,8 @@ def through_text(spark: Any, snapshot: Snapshot) -> list[dict[str, Any]]:
     few = plan_scan(snapshot, files=Files(), columns=TYPES.keys() - {"z", "a", "n"})
     found = read(spark, few, bytes_here=1 << 20)
     assert isinstance(relation_of(spark, found.given), str)
-    batches = found.frame._collect_as_arrow()
     assert all(field.nullable for field in found.frame.schema)
-    return [row for batch in batches for row in batch.to_pylist()]
+    return arrow_of(found.frame).to_pylist()
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.connect import arrow_of
 from tests.golden import tables
 from tests.recorded import golden_names, golden_path
 from tests.sampling import first_letter, sampled
@@ -81,10 +82,7 @@ def snapshot_of(name: str) -> Snapshot:
 
 def spark_rows(frame, meta: dict[str, object], *, row_ids: bool) -> list[tuple[str, ...]]:
     """The rows of a DataFrame as Hive prints them."""
-    batches = frame._collect_as_arrow()
-    if not batches:
-        return []
-    table = pa.Table.from_batches(batches)
+    table = arrow_of(frame)
     table = table.rename_columns([name.lower() for name in table.column_names])
     return tables.as_hive_prints(table, meta, row_ids=row_ids)
 

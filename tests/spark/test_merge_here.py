@@ -174,6 +174,7 @@ def test_the_heap_of_the_driver_is_what_sparks_setting_says(text: str, size: int
     assert driver_memory(session) == size
 
 
+@pytest.mark.jvm
 def test_the_source_is_one_job(acid: Session, spark: SparkSession) -> None:
     make(acid, "one")
     acid.sql("set hiveacid.merge.local_bytes=64000000")

@@ -36,7 +36,8 @@ def acid(spark: SparkSession, s3: S3Server, tmp_path: Path) -> Iterator[Session]
         yield session
 
 
-@pytest.mark.parametrize("source", ["environment", "spark"])
+# A Connect server tells no client what its settings call a key.
+@pytest.mark.parametrize("source", ["environment", pytest.param("spark", marks=pytest.mark.jvm)])
 def test_where_a_bucket_is_need_not_be_a_setting(
     spark: SparkSession,
     s3: S3Server,
@@ -200,10 +201,12 @@ def test_files_of_tasks_are_put_once_where_they_stay(
     assert not [one for one in made if "_hiveacid_staging_" in one]
     puts = [one for one in made if one.startswith("PUT")]
     sides = [one for one in puts if one.endswith("/_orc_acid_version")]
-    assert len(puts) - len(sides) == sum("/bucket_" in one for one in puts) == 2
+    files = [one for one in puts if "/bucket_" in one]
+    assert len(puts) - len(sides) == len(files) == len(set(files))
+    assert name == "insert" or len(files) == 2  # of an INSERT one a task
     assert len(sides) == (1 if name == "insert" else 2), "one for each directory"
     posts = [one for one in made if one.startswith("POST")]
-    sent = 0 if name == "update" else 2
+    sent = 0 if name == "update" else len(files)
     assert len(posts) == 2 * sent, "few rows are written by the driver; the others begun, completed"
     assert sum(one.startswith("LIST") for one in made) == 1
     assert not [one for one in made if one.startswith("DELETE")]

@@ -264,6 +264,7 @@ def test_a_back_quote_in_a_name_is_no_column_of_nulls(acid, rows):
         assert rows("select k from q where upper(`c``d`) = 'Y'") == [(2,)]
 
 
+@pytest.mark.filterwarnings("ignore:The SQL config:UserWarning")  # over Connect
 def test_values_of_partitions_are_no_text_that_a_session_takes_otherwise(acid, rows, spark):
     acid.sql(f"create table odd (k int) partitioned by (p string) {ACID}")
     odd = list(enumerate(["a'b", "a\\b", "${spark.app.name}", "${env:HOME}", "{x}", "\\u0041"]))

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from tests.connect import arrow_of
 from tests.type_changes import changed_table, wrong_answers
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
@@ -40,7 +41,7 @@ def test_columns_added_renamed_and_widened_over_old_files(acid, rows):
 def test_every_change_of_type_is_read_as_hive_reads_it(acid, stored_as):
     changes = changed_table(acid, stored_as)
     frame = acid.sql("select * from changed order by n")
-    read = pa.Table.from_batches(frame._collect_as_arrow())
+    read = arrow_of(frame)
     for place, field in enumerate(read.schema):
         if pa.types.is_timestamp(field.type):
             clock = read.column(place).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))

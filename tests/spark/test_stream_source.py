@@ -12,7 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
-from tests.spark.streamed import ACID, INSERT_ONLY, set_back
+from tests.spark.streamed import ACID, INSERT_ONLY, noted, noting, set_back
 
 import hiveacid
 from hiveacid import merge_arrow
@@ -43,22 +43,19 @@ class Stream:
     def run(self, table: str = "t", **options: object) -> list[list[Any]]:
         """The rows of each batch of this run: the first columns."""
         given = {"metastore": self._url, "table": table, **options}
-        batches: dict[int, list[Any]] = {}
-
-        def note(rows: Any, number: int) -> None:
-            batches[number] = sorted(row[0] for row in rows.collect())
-
+        notes = self.root / "notes"
+        shutil.rmtree(notes, ignore_errors=True)
         query = (
             self._spark.readStream.format("hiveacid")
             .options(**given)  # type: ignore[arg-type]
             .load()
-            .writeStream.foreachBatch(note)
+            .writeStream.foreachBatch(noting(notes))
             .option("checkpointLocation", str(self.root / "checkpoint"))
             .trigger(availableNow=True)
             .start()
         )
         query.awaitTermination()
-        return [rows for _, rows in sorted(batches.items())]
+        return [[first for first, *_ in rows] for _, rows in sorted(noted(notes).items())]
 
     def set_back(self) -> None:
         set_back(self.root / "checkpoint")

@@ -112,7 +112,7 @@ def test_the_data_source_reads_versions(acid: Any, emp: Any, spark: Any) -> None
     found = reader.option("versionAsOf", "1").load("emp")
     assert sorted(tuple(row)[:2] for row in found.collect()) == FIRST
     with pytest.raises(AnalysisException, match="not by write id and time"):
-        reader.option("timestampAsOf", "2100-01-01").load("emp")
+        reader.option("timestampAsOf", "2100-01-01").load("emp").collect()
 
 
 def test_statements_of_few_rows_are_explained_and_undone(acid: Any, emp: Any, rows: Any) -> None:

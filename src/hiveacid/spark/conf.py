@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hiveacid.errors import ConversionError, UnsupportedError
+from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column
 from hiveacid.spark.text import single_quoted
 from hiveacid.storage.arrow_types import arrow_type, hive_type
@@ -257,9 +257,12 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     Spark 4.
 
     Raises:
-        InvalidInputError: a column of a type that no table has.
+        InvalidInputError: no column, or one of a type that no table has.
         ConversionError: a value that its type there cannot hold.
     """
+
+    if not rows.schema.names:
+        raise InvalidInputError("the rows have no columns")
 
     def stored(kind: pa.DataType) -> pa.DataType:
         return kind if pa.types.is_null(kind) else arrow_type(hive_type(kind))

@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 ROW_ID_COLUMN: Final = "ROW__ID"
+QUALIFIES: Final = "__hiveacid_qualifies"
+"""The column of what QUALIFY says, which is left out again as only Spark 4 can."""
 _AS_IT_IS: Final = re.compile(r"[A-Za-z0-9 ,.;:_/#@%&*()=<>!?|~^+-]*")
 """Texts of which no setting of Spark's takes a part for something else."""
 _STRING: Final = re.compile(

@@ -11,6 +11,7 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
+from hiveacid.spark.text import QUALIFIES
 from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
@@ -32,7 +33,6 @@ from hiveacid.statements.history import RestoreTable
 
 _TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
 _LITERALS = (TokenKind.NUMBER, TokenKind.STRING)
-_QUALIFIES: Final = "__hiveacid_qualifies"
 _SET_OPERATORS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
 
 
@@ -190,10 +190,10 @@ class QueryParser(ExpressionParser):
         if chosen.key == "DISTINCT":
             distinct = "DISTINCT "
             scope.edits.append(Edit(chosen.start, chosen.end, ""))
-        around = f"SELECT {distinct}* EXCEPT ({_QUALIFIES}) FROM ("
+        around = f"SELECT {distinct}* EXCEPT ({QUALIFIES}) FROM ("
         scope.edits.append(Edit(first.start, first.start, around))
-        scope.edits.append(Edit(items_end, items_end, f", {MOVED} AS {_QUALIFIES}", moved))
-        scope.edits.append(Edit(word.start, word.end, f") WHERE {_QUALIFIES}"))
+        scope.edits.append(Edit(items_end, items_end, f", {MOVED} AS {QUALIFIES}", moved))
+        scope.edits.append(Edit(word.start, word.end, f") WHERE {QUALIFIES}"))
 
     def _select_item(self, scope: Scope) -> None:
         cursor = self.cursor

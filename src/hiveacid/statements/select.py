@@ -17,12 +17,13 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hiveacid.errors import UnsupportedError
 from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import AsOf, ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
-from hiveacid.spark.text import quoted
+from hiveacid.spark.text import QUALIFIES, quoted
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.context import (
     Bound,
@@ -161,6 +162,9 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
     looked at again by each action, when the views are gone.
     """
     spark = reader.context.session()
+    if QUALIFIES in query.text and spark.version.startswith("3."):
+        note = "Write the condition around the query: SELECT ... FROM (SELECT ...) t WHERE ..."
+        raise UnsupportedError("QUALIFY needs PySpark 4", note=note)
     if not query.tables:
         return spark.sql(query.text)
     given = reader.relations(query.tables)
