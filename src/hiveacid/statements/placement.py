@@ -252,8 +252,10 @@ def publish_written(
     unit.on_undo(partial(_take_back, placement, kept, joined))
     try:
         placement.publish(published, staging=job.staging)
-    except StorageError:
-        job.is_in_doubt = any(file.upload for file in published.files)
+    except StorageError as error:
+        job.is_in_doubt = error.context.get("detail") == "exists" or any(
+            file.upload for file in published.files
+        )
         raise
     return tuple(
         _fold(job, unit, Partition(values, placement.location(values)), written)

@@ -304,14 +304,24 @@ def retract(
 ) -> None:
     """Take back what ``publish`` moved, for a statement that failed before its transaction ends.
 
-    Bases and deltas go as a whole: they belong to one statement. Partition directories stay: others
-    may write there.
+    Bases and deltas go as a whole: they belong to one statement, but where another metastore gave
+    its number out, too, and a file was in the way. Partition directories stay: others may write
+    there.
 
     Raises:
         StorageError: the file system failed.
     """
+    not_moved = (
+        [] if fs.is_object_store else [file for file in files if fs.exists(file.staged_path)]
+    )
+    others = {
+        _directory(table_location, file, partition_columns)
+        for file in not_moved
+        if fs.exists(final_path(table_location, file, partition_columns))
+    }
     for directory in directories_of(table_location, files, partition_columns):
-        fs.delete_directory(directory)
+        if directory not in others:
+            fs.delete_directory(directory)
 
 
 def end_uploads(fs: FileSystem, root: str, write_id: WriteId) -> None:

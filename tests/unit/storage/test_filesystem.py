@@ -215,6 +215,8 @@ def test_publish_overwrites_nothing_and_misses_nothing(tmp_path: Path) -> None:
     taken.write_bytes(b"somebody else's")
     with pytest.raises(StorageError, match="exists already"):
         publish(FS, str(tmp_path), files, partition_columns=("p",))
+    retract(FS, str(tmp_path), files, partition_columns=("p",))
+    assert taken.read_bytes() == b"somebody else's"
     taken.unlink()
     Path(files[0].staged_path).unlink()
     with pytest.raises(MissingFileError):
