@@ -37,6 +37,19 @@ ANSWERS = {
     "cast(add_months('2016-01-29 10:30:00', 1) as string)": "2016-02-29",
     "cast(add_months(date'2014-01-14', -1) as string)": "2013-12-14",
     "least(1, null)": None,
+    "substr('ab', -4)": "",
+    "substring('abcdef', -4, 2)": "cd",
+    "mid('abc', -5, 3)": "",
+    "cast(substr(cast('abcdef' as binary), -4) as string)": "cdef",
+    "substr('abcdef', -2 + 1)": "f",
+    "unix_timestamp('2024-01-05 10:20:30.5')": 1704450030,
+    "to_unix_timestamp('2024-1-5T1:2:3')": 1704416523,
+    "unix_timestamp(date'2024-01-05')": 1704412800,
+    "unix_timestamp('2024/01/05', 'yyyy/MM/dd')": 1704412800,
+    "extract(second from timestamp'2024-01-05 10:20:30.5')": 30,
+    "extract(day from date'2024-01-05')": 5,
+    "cast(trunc('2024-05-06', 'Q') as string)": "2024-04-01",
+    "current_schema()": "default",
     "is_not_distinct_from(null, null)": True,
     "cast(floor_month(timestamp'2020-05-17 10:11:12') as string)": "2020-05-01 00:00:00",
     "mask_hash('a')": "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb",
@@ -95,3 +108,36 @@ def test_qualify_keeps_rows_by_what_their_window_says(acid, rows, spark):
     acid.sql(f"create view v as {some}")
     assert acid.sql("select * from v").columns == ["a", "b", "c"]
     assert rows("select * from v") == [(2, "A", 2)]
+
+
+def test_grouping_of_several_columns_has_a_bit_for_each(acid, rows):
+    acid.sql(f"create table t (a string, b string) {ACID}")
+    acid.sql("insert into t values ('x', 'p')")
+    bits = "grouping(a, b), grouping(b, a), grouping(a)"
+    found = rows(f"select a, b, {bits} from t group by cube(a, b)")
+    assert sorted(found, key=str) == [
+        ("x", "p", 0, 0, 0),
+        ("x", None, 1, 2, 0),
+        (None, "p", 2, 1, 1),
+        (None, None, 3, 3, 1),
+    ]
+
+
+def test_the_end_of_a_text_can_be_grouped_by(acid, rows):
+    acid.sql(f"create table t (a string) {ACID}")
+    acid.sql("insert into t values ('x12'), ('y12'), ('2')")
+    found = rows("select substr(a, -2) e, count(*) from t group by substr(a, -2)")
+    assert found == [("", 1), ("12", 2)]
+    assert rows("select a from t where substr(a, -2) = '12' and a > 'xx'") == [("y12",)]
+
+
+def test_a_comparison_with_any_or_all_rows_of_a_query(acid, rows):
+    acid.sql(f"create table t (a int, b int) {ACID}")
+    acid.sql("insert into t values (1, 1), (2, 1), (3, null)")
+    assert rows("select a from t where a= any(select b from t)") == [(1,)]
+    assert rows("select a from t where a <> all (select b from t where b is not null)") == [
+        (2,),
+        (3,),
+    ]
+    with pytest.raises(UnsupportedError, match=r"> ALL \(query\) is not"):
+        acid.sql("select a from t where a > all (select b from t)")

@@ -156,6 +156,27 @@ def test_ansi_store_assignment_refuses_with_and_without_ansi(acid, ansi):
     assert [row.i for row in acid.sql("select * from t").collect()] == [7]
 
 
+def test_texts_are_booleans_as_in_hive(acid, rows):
+    acid.sql(f"create table t (i int, b boolean) {ACID}")
+    texts = ["", "0", "No", "OFF", "false", "x", "yes", "1"]
+    acid.sql("insert into t values " + ", ".join(f"({i}, '{x}')" for i, x in enumerate(texts)))
+    assert rows("select b from t order by i") == [(i > 4,) for i in range(8)]
+
+
+def test_numbers_beside_texts_are_texts(acid, rows):
+    acid.sql(f"create table t (i int, s string, d double, b boolean) {ACID}")
+    some = "('5', 6, 1, 'yes'), (7.9, 'x', '2.5', true), (null, 1.50, 0, 'no')"
+    acid.sql(f"insert into t values {some}")
+    acid.sql("insert into t values (3000000000, 'big', 1, true), ('8', 2.0, 1, false)")
+    assert rows("select * from t order by i nulls last, s") == [
+        (5, "6", 1.0, True),
+        (7, "x", 2.5, True),
+        (8, "2", 1.0, False),
+        (None, "1.5", 0.0, False),
+        (None, "big", 1.0, True),
+    ]
+
+
 def test_odd_names_of_columns(acid, spark, rows):
     names = ["select", "from", "a b", "dot.ted", "ünï", "1st", "group"]
     frame = spark.range(3).select(

@@ -118,6 +118,8 @@ def _part(
     text = name
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
+    elif not ansi and isinstance(given, t.StringType) and isinstance(target, t.BooleanType):
+        text = f"lower({name}) not in ('', '0', 'false', 'no', 'off')"
     elif not ansi and str(kind) in INTEGER_BITS and isinstance(given, _NUMBERS):
         text = _wrapped(name, given, str(kind))
     elif given != target:

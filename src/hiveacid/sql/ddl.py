@@ -210,6 +210,14 @@ def _using(cursor: Cursor, table: CreateTable) -> CreateTable:
     return replace(table, format=FileFormat.ORC, properties=properties)
 
 
+def _row_format(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """ROW FORMAT ..., of a text table where STORED AS does not say otherwise, as in Hive."""
+    is_text = cursor.key == "DELIMITED" or "LazySimpleSerDe" in cursor.peek(1).text
+    properties = {**parse_row_format(cursor), **table.properties}
+    file_format = table.format or (FileFormat.TEXT if is_text else None)
+    return replace(table, format=file_format, properties=properties)
+
+
 def _stored(cursor: Cursor) -> FileFormat:
     if cursor.accept("BY"):
         raise UnsupportedError(f"STORED BY '{cursor.string()}' is not supported")
@@ -301,9 +309,7 @@ _CLAUSES: Final[Mapping[tuple[str, ...], Callable[[Cursor, CreateTable], CreateT
     ("PARTITIONED", "BY"): _partitioned_by,
     ("CLUSTERED", "BY"): _clustered_by,
     ("SKEWED", "BY"): _skewed_by,
-    ("ROW", "FORMAT"): lambda cursor, table: replace(
-        table, properties={**parse_row_format(cursor), **table.properties}
-    ),
+    ("ROW", "FORMAT"): _row_format,
     ("STORED",): lambda cursor, table: replace(table, format=_stored(cursor)),
     ("USING",): _using,
     ("LOCATION",): lambda cursor, table: replace(table, location=cursor.string()),

@@ -23,8 +23,8 @@ from typing import Final
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, position
-from hiveacid.sql.operands import commas, concatenations
-from hiveacid.sql.spellings import FUNCTIONS, NEGATED, RANKING, UNITS, WORDS
+from hiveacid.sql.operands import CALLS, concatenations, respelled
+from hiveacid.sql.spellings import COMPARISONS, NEGATED, QUANTIFIED, RANKING, WORDS
 from hiveacid.statements.values import VirtualColumn
 
 MOVED: Final = "\0"
@@ -302,7 +302,9 @@ class ExpressionParser(ABC):
                 scope.edits.append(Edit(at, at + 1, "\\u0024"))
             if cursor.token.kind is TokenKind.STRING and cursor.token.start == token.end:
                 scope.edits.append(Edit(token.end, token.end, " "))
-        elif cursor.looking_at("CURRENT_DATABASE", "(", ")"):
+        elif token.key in ("ALL", "ANY", "SOME") and cursor.peek(1).key == "(":
+            self._quantified(scope)
+        elif any(cursor.looking_at(f"CURRENT_{it}", "(", ")") for it in ("DATABASE", "SCHEMA")):
             for _ in range(3):
                 end = cursor.next().end
             scope.current_database.append((token.start, end))
@@ -310,6 +312,22 @@ class ExpressionParser(ABC):
             self._name(scope)
         else:
             cursor.next()
+
+    def _quantified(self, scope: Scope) -> None:
+        """ANY, SOME or ALL, perhaps of the rows of a query, which Spark does not know."""
+        cursor = self.cursor
+        operator, word = cursor.tokens[max(0, cursor.at - 1)], cursor.next()
+        if operator.key in COMPARISONS and self._opens_query():
+            spelled = QUANTIFIED.get((operator.key, word.key))
+            if spelled is None:
+                line, column = position(cursor.source, operator.start)
+                raise UnsupportedError(
+                    f"{operator.key} {word.key} (query) is not supported: compare with the least or"
+                    " the greatest of its values",
+                    line=line,
+                    column=column,
+                )
+            scope.edits.append(Edit(operator.start, word.end, f" {spelled} "))
 
     def group(self, scope: Scope) -> None:
         """( ... ): a subquery or anything else."""
@@ -334,32 +352,11 @@ class ExpressionParser(ABC):
         )
 
     def _call(self, scope: Scope) -> None:
-        """A call of a function that Spark spells otherwise."""
-        cursor = self.cursor
-        name, start = cursor.next(), cursor.token
-        opening, closing, *between = FUNCTIONS[name.key]
-        first = cursor.at
+        """A call of a function that Spark spells otherwise, or answers otherwise."""
+        name, first = self.cursor.next(), self.cursor.at
         self.group(scope)
-        end = cursor.tokens[cursor.at - 1]
-        if between:
-            found = commas(cursor.tokens[first : cursor.at])
-            by_number = cursor.tokens[cursor.at - 3 : cursor.at - 1]
-            is_plain = name.key == "PMOD" and by_number[0].key == ","
-            if len(found) != 1 or (is_plain and by_number[1].kind is TokenKind.NUMBER):
-                return
-            scope.edits.append(Edit(found[0].start, found[0].end, between[0]))
-        scope.edits.append(Edit(name.start, start.end, opening))
-        scope.edits.append(Edit(end.start, end.end, closing))
-
-    def _floor(self, scope: Scope) -> None:
-        """FLOOR(number), or FLOOR(time TO unit)."""
-        cursor = self.cursor
-        name, group = cursor.next(), cursor.token
-        self.group(scope)
-        to, unit = cursor.tokens[cursor.at - 3], cursor.tokens[cursor.at - 2]
-        if to.key == "TO" and unit.key in UNITS:
-            scope.edits.append(Edit(name.start, group.end, f"date_trunc('{unit.key}', "))
-            scope.edits.append(Edit(to.start, unit.end, ""))
+        group = self.cursor.tokens[first : self.cursor.at]
+        scope.edits += [Edit(*one) for one in respelled(name, group)]
 
     def _ranking(self, scope: Scope) -> None:
         """A call of a function that ranks rows; where its window has no order all are peers."""
@@ -382,14 +379,11 @@ class ExpressionParser(ABC):
 
     def _name(self, scope: Scope) -> None:
         cursor = self.cursor
-        if cursor.key in FUNCTIONS and cursor.peek(1).key == "(":
+        if cursor.key in CALLS and cursor.peek(1).key == "(":
             self._call(scope)
             return
         if cursor.key in RANKING and cursor.peek(1).key == "(":
             self._ranking(scope)
-            return
-        if cursor.key == "FLOOR" and cursor.peek(1).key == "(":
-            self._floor(scope)
             return
         first = cursor.next()
         if first.key == "TIMESTAMPLOCALTZ" and cursor.token.kind is TokenKind.STRING:

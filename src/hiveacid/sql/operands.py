@@ -1,16 +1,18 @@
-"""Operands, found by their tokens: of a call, and of ``||``.
+"""Operands, found by their tokens: of a call that Spark reads otherwise, and of ``||``.
 
 To Hive ``||`` binds less than ``+`` and ``-``, to Spark as they do: a sum in it needs parentheses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Token, TokenKind
+from hiveacid.sql.spellings import FUNCTIONS, OF_ONE, UNITS
 
+_Edits: TypeAlias = list[tuple[int, int, str]]
 _WITHIN: Final = frozenset({"DIV", "FILTER", "IGNORE", "NULLS", "OVER", "RESPECT", "WITHIN"})
 """Words that are part of an operand."""
 _ENDS: Final = NOT_AN_ALIAS - {"NULL"} | {"ASC", "DESC", "ILIKE", "LIMIT", "REGEXP", "RLIKE"}
@@ -51,7 +53,87 @@ class _Level:
         ]
 
 
-def commas(group: Sequence[Token]) -> list[Token]:
+def respelled(name: Token, group: Sequence[Token]) -> _Edits:
+    """What to write, as (start, end, text), in a call of a function: its name, and its parentheses
+    with all between them.
+    """
+    found = _commas(group)
+    edits = _BY_ARGUMENTS[name.key](name, group, found) if name.key in _BY_ARGUMENTS else []
+    return edits or _by_spelling(name, group, found)
+
+
+def _by_spelling(name: Token, group: Sequence[Token], found: Sequence[Token]) -> _Edits:
+    last, end = group[-2], group[-1]
+    spelled: Sequence[str] = FUNCTIONS.get(name.key, ())
+    if name.key in OF_ONE and not found and len(group) > 2:
+        spelled = OF_ONE[name.key]
+    if not spelled:
+        return []
+    edits = [(name.start, group[0].end, spelled[0]), (end.start, end.end, spelled[1])]
+    if len(spelled) > 2:
+        is_plain = name.key == "PMOD" and group[-3].key == ","
+        if len(found) != 1 or (is_plain and last.kind is TokenKind.NUMBER):
+            return []
+        edits.append((found[0].start, found[0].end, spelled[2]))
+    return edits
+
+
+def _floor(name: Token, group: Sequence[Token], _: Sequence[Token]) -> _Edits:
+    """FLOOR(time TO unit)."""
+    if len(group) < 4 or group[-3].key != "TO" or group[-2].key not in UNITS:
+        return []
+    cut = f"date_trunc('{group[-2].key}', "
+    return [(name.start, group[0].end, cut), (group[-3].start, group[-2].end, "")]
+
+
+def _extract(name: Token, group: Sequence[Token], _: Sequence[Token]) -> _Edits:
+    """EXTRACT(SECOND FROM time), which has a fraction in Spark."""
+    is_second = [token.key for token in group[1:3]] == ["SECOND", "FROM"]
+    return [(name.start, group[2].end, "second(")] if is_second else []
+
+
+def _trunc(_: Token, group: Sequence[Token], found: Sequence[Token]) -> _Edits:
+    last = group[-2]
+    is_quarter = found and last.text in ("'Q'", '"Q"')
+    return [(last.start, last.end, "'QUARTER'")] if is_quarter else []
+
+
+def _grouping(name: Token, group: Sequence[Token], found: Sequence[Token]) -> _Edits:
+    """GROUPING of several columns: a bit of each."""
+    between = [
+        (comma.start, comma.end, f"), {len(found) - at}) + shiftleft(grouping(")
+        for at, comma in enumerate(found)
+    ]
+    head, end = (name.start, group[0].end, "(shiftleft(grouping("), group[-1]
+    return [head, *between, (end.start, end.end, "), 0))")] if found else []
+
+
+def _from_end(name: Token, group: Sequence[Token], found: Sequence[Token]) -> _Edits:
+    """A substring that is empty where the text is shorter than the place counted from its end."""
+    at = group.index(found[0]) if found else 0
+    if not at or group[at + 1].key != "-" or group[at + 2].kind is not TokenKind.NUMBER:
+        return []
+    text = "__hiveacid_text"
+    empty = f"if(length({text}) < {group[at + 2].text}, substr({text}, 1, 0), substr({text},"
+    return [
+        (name.start, group[0].end, "transform(array("),
+        (group[at].start, group[at].end, f"), {text} -> {empty}"),
+        (group[-1].start, group[-1].end, ")))[0]"),
+    ]
+
+
+_BY_ARGUMENTS: Final[Mapping[str, Callable[[Token, Sequence[Token], Sequence[Token]], _Edits]]] = {
+    "EXTRACT": _extract,
+    "FLOOR": _floor,
+    "GROUPING": _grouping,
+    "TRUNC": _trunc,
+    **dict.fromkeys(("MID", "SUBSTR", "SUBSTRING"), _from_end),
+}
+CALLS: Final = FUNCTIONS.keys() | OF_ONE.keys() | _BY_ARGUMENTS.keys()
+"""Functions whose calls may have to be written otherwise."""
+
+
+def _commas(group: Sequence[Token]) -> list[Token]:
     """The commas of a group, without those of groups in it."""
     depth, found = 0, []
     for token in group:

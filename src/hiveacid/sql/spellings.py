@@ -11,6 +11,7 @@ UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SE
 
 _LATER: Final = "if(to_date(d) = last_day(d), last_day(add_months(d, n)), add_months(d, n))"
 _NOT_A_NUMBER: Final = "), double('NaN'))"
+_SECONDS: Final = r", 'yyyy-M-d[ ][\'T\']H:m:s[.SSSSSSSSS]')"
 FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ACOS": ("nullif(acos(", _NOT_A_NUMBER),
     "ADD_MONTHS": ("zip_with(array(", f"), (d, n) -> {_LATER})[0]", "), array("),
@@ -45,10 +46,21 @@ FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "VARIANCE": ("var_pop(", ")"),
     **{f"FLOOR_{unit}": (f"date_trunc('{unit}', ", ")") for unit in UNITS},
 }
+OF_ONE: Final[Mapping[str, tuple[str, str]]] = {
+    "TO_UNIX_TIMESTAMP": ("unix_timestamp(", _SECONDS),
+    "UNIX_TIMESTAMP": ("unix_timestamp(", _SECONDS),
+}
+"""Functions that have another meaning only where they are given one value."""
 RANKING: Final = frozenset(
     {"CUME_DIST", "DENSE_RANK", "LAG", "LEAD", "NTILE", "PERCENT_RANK", "RANK", "ROW_NUMBER"}
 )
 """Functions that Spark wants a window with an order for."""
+COMPARISONS: Final = frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">="})
+QUANTIFIED: Final[Mapping[tuple[str, str], str]] = {
+    **{(equal, word): "IN" for equal in ("=", "==") for word in ("ANY", "SOME")},
+    **{(unequal, "ALL"): "NOT IN" for unequal in ("<>", "!=")},
+}
+"""Comparisons with the rows of a query that IN says as well."""
 NEGATED: Final = {"ALL": "ANY", "ANY": "ALL", "SOME": "ALL"}
 """NOT LIKE ALL is to Hive what is not LIKE ALL, to Spark what is LIKE none of them."""
 WORDS: Final[Mapping[str, str]] = {"GROUPING__ID": "grouping_id()"}

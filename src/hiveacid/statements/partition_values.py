@@ -61,6 +61,12 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
 def normal_text(text: str | None, column: Column) -> str | None:
     """The text of a partition value as it appears (unescaped) in the directory's name.
 
@@ -73,7 +79,7 @@ def normal_text(text: str | None, column: Column) -> str | None:
         return None
     try:
         return _normal(text, column)
-    except (ValueError, InvalidOperation) as error:
+    except (ValueError, KeyError, InvalidOperation) as error:
         raise InvalidInputError(
             f"Partition value {text!r} is not of type {column.type}", column=column.name
         ) from error
@@ -94,9 +100,7 @@ def _normal(text: str, column: Column) -> str:
         year, month, day = map(int, _ascii(plain).split("-"))
         return datetime.date(year, month, day).isoformat()
     if name == "boolean":
-        if plain.lower() not in ("true", "false"):
-            raise ValueError(text)
-        return plain.lower()
+        return str(_BOOLEANS[plain.lower()]).lower()
     if name == "timestamp":
         return _timestamp(plain)
     if isinstance(kind, DecimalType):

@@ -21,6 +21,7 @@ from hiveacid.statements.constraints import (
     not_null_columns,
     shown_properties,
 )
+from hiveacid.statements.ddl.definitions import as_stored
 from hiveacid.statements.partition_values import (
     PartitionCondition,
     PartitionText,
@@ -168,7 +169,7 @@ def _partitions(metastore: Metastore, statement: ShowPartitions) -> Listing:
 
 def _table_properties(metastore: Metastore, statement: ShowTableProperties) -> Listing:
     table, key = metastore.get_table(statement.name), statement.key
-    properties = shown_properties(table.properties)
+    properties = shown_properties(as_stored(table).properties)
     rows: tuple[tuple[str, str | None], ...] = tuple(properties.items())
     if key is not None:
         missing = f"Table {table.name} does not have property: {key}"

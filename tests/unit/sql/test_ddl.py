@@ -134,6 +134,16 @@ VALUES = {
     "'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' stored as textfile": (
         CreateTable(X, ID, format=FileFormat.TEXT, external=True, if_not_exists=True)
     ),
+    "create external table x (id int) row format delimited fields terminated by ','": CreateTable(
+        X,
+        ID,
+        format=FileFormat.TEXT,
+        external=True,
+        properties={"field.delim": ",", "serialization.format": ","},
+    ),
+    "create table x (id int) row format delimited stored as orc": (
+        CreateTable(X, ID, format=FileFormat.ORC)
+    ),
     "create transactional table x (id int)": (
         CreateTable(X, ID, properties={"transactional": "true"})
     ),

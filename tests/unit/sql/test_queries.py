@@ -222,6 +222,7 @@ TEXTS = {
     "select 'it''s', 'a' 'b'": "select 'it' 's', 'a' 'b'",
     "select * from table(values (1,2)) as q(a,b)": "select * from (values (1,2)) as q(a,b)",
     "select current_database ( )": "select 'default'",
+    "select current_schema()": "select 'default'",
     # what must not change
     "select extract(year from d), trim(both ' ' from x) from t": (
         "select extract(year from d), trim(both ' ' from x) from P0 as `t`"

@@ -44,6 +44,23 @@ def write_ids(session: Session, table: str) -> int:
     return valid.hwm
 
 
+def test_the_comment_of_a_table_is_one_of_its_properties(acid: Session) -> None:
+    acid.sql("create table t (a int) comment 'c' stored as orc")
+    assert rows(acid, "show tblproperties t('comment')") == (("comment", "c"),)
+    acid.sql("alter table t set tblproperties ('comment'='d')")
+    assert ("comment", "d") in rows(acid, "show tblproperties t")
+
+
+def test_a_relative_location_of_a_partition_is_below_its_table(
+    acid: Session, tmp_path: Path
+) -> None:
+    acid.sql("create table t (a int) partitioned by (p int) stored as orc")
+    acid.sql("alter table t add partition (p=1) location 'here'")
+    (partition,) = acid.client.metastore.list_partitions(TableName("default", "t"))
+    assert partition.location == str(tmp_path / "wh/t/here")
+    assert Path(partition.location).is_dir()
+
+
 # -------------------------------------------------------------------- databases
 
 

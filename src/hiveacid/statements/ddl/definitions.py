@@ -232,7 +232,7 @@ def check_acid(table: Table) -> None:
         )
 
 
-def _as_stored(table: Table) -> Table:
+def as_stored(table: Table) -> Table:
     """The table whose comment is one of its properties."""
     comment = {} if table.comment is None else {"comment": table.comment}
     properties = {**_by_name(table.properties), **comment}
@@ -247,7 +247,7 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
             refuses; no value of a property of ours.
     """
     wanted = _by_name(changes)
-    table = _as_stored(table)
+    table = as_stored(table)
     if wanted.get(COMPAT, "").lower() == HIVE_3 and table.properties.get(_CODEC) == NEW_CODEC:
         wanted.setdefault(_CODEC, "ZLIB")
     _check_ours(wanted)
@@ -306,7 +306,7 @@ def without(table: Table, keys: tuple[str, ...], *, if_exists: bool) -> Table:
         InvalidInputError: ``transactional`` is among them; 10215 one is not there.
     """
     gone = {_key(key) for key in keys}
-    table = _as_stored(table)
+    table = as_stored(table)
     missing = sorted(gone - table.properties.keys())
     if missing and not if_exists:
         raise InvalidInputError(

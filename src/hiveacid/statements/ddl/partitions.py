@@ -121,6 +121,8 @@ def _new(
     files: Files, table: Table, texts: tuple[str | None, ...], location: str | None
 ) -> Partition:
     location = location or default_location(table, texts)
+    if location[0] != "/" and ":" not in location:
+        location = f"{table.location.rstrip('/')}/{location}"
     fs, path = files.at(location)
     known: dict[str, str] = {}
     if owns_files(table) and not fs.exists(path):
