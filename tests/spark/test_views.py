@@ -109,6 +109,7 @@ def test_views_are_replaced_altered_renamed_and_never_circular(acid, rows):
 def test_create_table_as_select_needs_types_and_no_columns(acid, rows):
     for text, code in {
         f"create table t {ACID} as select 1 as a, null as n": 10305,
+        f"create table t {ACID} as select 1 as a, array(named_struct('n', null)) as n": 10305,
         f"create table t partitioned by (p int) {ACID} as select 1 as a": 10068,
     }.items():
         with pytest.raises(InvalidInputError) as caught:

@@ -26,7 +26,7 @@ from hiveacid.statements.ddl.tables import (
     RenameTable,
 )
 from hiveacid.statements.ddl.views import CreateView
-from hiveacid.statements.evolve import columns_of, columns_of_rows, renamed
+from hiveacid.statements.evolve import columns_of, columns_of_rows, has_no_type, renamed
 from hiveacid.statements.insert import Truncate
 from hiveacid.statements.job import Work
 from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
@@ -233,7 +233,7 @@ def _check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) ->
             table=str(statement.name),
         )
     for column in columns:
-        if str(column.type) == "void":
+        if has_no_type(column.type):
             raise InvalidInputError(
                 "CREATE-TABLE-AS-SELECT creates a VOID type, please use CAST to specify the type, "
                 f"near field: {column.name}",

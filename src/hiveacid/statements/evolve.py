@@ -183,7 +183,7 @@ def _type(name: str, type_of: Callable[[], HiveType], table: Table) -> HiveType:
         raise UnsupportedError(
             f"column {name} cannot be added to {table.name}: {error.message}", **facts
         ) from error
-    if _has_no_type(found):
+    if has_no_type(found):
         raise InvalidInputError(
             f"column {name} cannot be added to {table.name}: it holds nothing but NULLs, which"
             " tells no type",
@@ -193,8 +193,9 @@ def _type(name: str, type_of: Callable[[], HiveType], table: Table) -> HiveType:
     return found
 
 
-def _has_no_type(kind: HiveType) -> bool:
-    return kind == PrimitiveType("void") or any(map(_has_no_type, _children(kind).values()))
+def has_no_type(kind: HiveType) -> bool:
+    """Whether it, or a type in it, is that of NULL alone."""
+    return kind == PrimitiveType("void") or any(map(has_no_type, _children(kind).values()))
 
 
 def _children(kind: HiveType) -> dict[str, HiveType]:
