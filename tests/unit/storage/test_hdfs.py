@@ -146,7 +146,8 @@ def test_what_is_not_permitted_is_told_and_not_asked_again(
     clock = ManualClock()
     by_number = hdfs.replace("localhost", "127.0.0.1")  # a client of its own, of this user
     fs, path = Files(retries=Retries(60, clock)).at(f"{by_number}/closed")
-    with pytest.raises(StorageError, match=r"no permission for /closed/f$") as raised:
+    told = r"no permission for /closed/f\nuser=nobody-here, access=WRITE"
+    with pytest.raises(StorageError, match=told) as raised:
         fs.write_bytes(f"{path}/f", data=b"1")
     assert raised.value.context["detail"] == "no-permission" and clock.monotonic_s() == 0
 
