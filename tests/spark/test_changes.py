@@ -174,3 +174,44 @@ def test_times_of_commits_serve_for_versions(
         assert events(spark.sql(text)) == CHANGED
     finally:
         functions.unregister(spark)
+
+
+def test_the_reader_of_an_enabled_session_tells_changes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "enabled"))
+    try:
+        _reader_tells_changes(spark)
+    finally:
+        hiveacid.disable(spark)
+
+
+def _reader_tells_changes(spark: SparkSession) -> None:
+    def values(frame: DataFrame) -> list[tuple[Any, ...]]:
+        return sorted((tuple(row) for row in frame.collect()), key=str)
+
+    spark.sql("create table emp (id int, name string) using hiveacid")
+    spark.sql("insert into emp values (1, 'Ann'), (2, 'Joe')")
+    spark.sql("update emp set name = 'Jo' where id = 2")
+
+    def feed(**options: object) -> DataFrame:
+        reader = spark.read.format("hiveacid").option("readChangeFeed", "true")
+        return reader.options(**options).load("emp")  # type: ignore[arg-type]
+
+    told = feed(startingVersion=1).select("_commit_version", "_change_type", "id", "name")
+    first = [(1, "insert", 1, "Ann"), (1, "insert", 2, "Joe")]
+    assert values(told) == [*first, (2, "delete", 2, "Joe"), (2, "insert", 2, "Jo")]
+    told = feed(startingVersion=2, key="id").select("_change_type", "name")
+    assert values(told) == [("update_postimage", "Jo"), ("update_preimage", "Joe")]
+    assert feed(startingVersion=1, endingVersion=1).count() == 2
+    assert feed(startingTimestamp="2020-01-01 00:00:00").count() == 4
+    for wrong, words in (
+        ({}, "needs the first version"),
+        ({"startingVersion": 9}, "no version 9 yet"),
+        ({"startingVersion": 1, "versionAsOf": 1}, "versionAsOf does not go with readChangeFeed"),
+        ({"startingVersion": 1, "mergeSchema": "true"}, "no option mergeschema"),
+    ):
+        with pytest.raises(AcidError, match=words):
+            feed(**wrong)
+    with pytest.raises(InvalidInputError, match="startingVersion needs readChangeFeed"):
+        spark.read.format("hiveacid").option("startingVersion", 1).load("emp")

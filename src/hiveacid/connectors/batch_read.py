@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
-from hiveacid.connectors.options import FEED, TRAVEL, Options, version_asked
+from hiveacid.connectors.options import Options, range_asked, version_asked
 from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import Snapshot
@@ -234,58 +234,9 @@ def read_units(
 _ADDED: Final = frozenset(CHANGE_TYPES.names)
 
 
-def changes_asked(options: Options) -> bool:
-    """Whether changes are to be read, not rows.
-
-    Raises:
-        InvalidInputError: options that mean nothing together.
-    """
-    wanted = bool(options.flag(FEED[0]))
-    others = ("filter", "fresh", *TRAVEL) if wanted else FEED[1:]
-    for name in others:
-        if options.more.get(name.lower()) is not None:
-            says = "does not go with" if wanted else "needs"
-            raise InvalidInputError(f"Option {name} {says} readChangeFeed", option=name)
-    return wanted
-
-
 def with_change_types(schema: StructType) -> StructType:
     """The columns of a table, then those that say what happened."""
     return StructType([*schema.fields, *CHANGE_TYPES.fields])
-
-
-def form_asked(options: Options) -> ChangeRange:
-    """In which form changes are told.
-
-    Raises:
-        InvalidInputError: an option is wrong.
-    """
-    names = options.more.get("key")
-    mode = options.more.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
-    return ChangeRange(
-        0,
-        None,
-        None if names is None else tuple(name.strip() for name in names.split(",")),
-        Deduplication.parse(mode),
-        computes_updates=options.flag("computeUpdates") is not False,
-        includes_since=True,
-    )
-
-
-def range_asked(options: Options) -> ChangeRange:
-    """Between which versions, and in which form.
-
-    Raises:
-        InvalidInputError: it is not said where they begin, or an option is wrong.
-    """
-    since, until = options.end("starting"), options.end("ending")
-    if since is None:
-        raise InvalidInputError(
-            "readChangeFeed needs the first version whose changes are read",
-            note=".option('startingVersion', 3); a version is a write id. Or startingTimestamp.",
-            option="startingVersion",
-        )
-    return replace(form_asked(options), since=since, until=until)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from hiveacid.connectors.options import READ, SINK, SOURCE, WRITE, Options
+from hiveacid.connectors.options import READ, SINK, SOURCE, WRITE, Options, changes_asked
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -36,7 +36,7 @@ class HiveAcidDataSource(DataSource):
         Raises:
             AcidError: there is no such table, or an option is wrong.
         """
-        from hiveacid.connectors.batch_read import changes_asked, table_schema, with_change_types
+        from hiveacid.connectors.batch_read import table_schema, with_change_types
 
         options = Options.of(self.options, tuple(dict.fromkeys((*READ, *SOURCE))))
         of_changes = changes_asked(options)
@@ -45,7 +45,7 @@ class HiveAcidDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the table as it is when the query is planned, or what changed in it."""
-        from hiveacid.connectors.batch_read import BatchReader, ChangesReader, changes_asked
+        from hiveacid.connectors.batch_read import BatchReader, ChangesReader
 
         options = Options.of(self.options, READ)
         return (ChangesReader if changes_asked(options) else BatchReader)(options, schema)
@@ -68,7 +68,6 @@ class HiveAcidDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """What reads the rows that are appended, write id by write id, or what changed."""
-        from hiveacid.connectors.batch_read import changes_asked
         from hiveacid.connectors.stream_read import LimitedStreamReader
         from hiveacid.connectors.table_stream import LimitedChangeStreamReader
 

@@ -30,7 +30,16 @@ from hiveacid.connectors.names import (
     without_catalog,
     written_text,
 )
-from hiveacid.connectors.options import SINK, SOURCE, TRAVEL, Options, version_asked
+from hiveacid.connectors.options import (
+    FEED,
+    SINK,
+    SOURCE,
+    TRAVEL,
+    Options,
+    changes_asked,
+    range_asked,
+    version_asked,
+)
 from hiveacid.errors import (
     AcidError,
     InvalidInputError,
@@ -41,6 +50,7 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.spark.workers import chosen_python, is_local
 from hiveacid.sql import parse_table_name
+from hiveacid.statements.select import open_changes
 from hiveacid.table import AcidTable, MergeBuilder
 
 if TYPE_CHECKING:
@@ -178,8 +188,14 @@ class _Reader(Told):
         return self._rows(required_at(self._acid, fspath(place)))
 
     def _rows(self, ours: AcidTable) -> DataFrame:
-        given = self.known_options(TRAVEL)
-        wanted = version_asked({name.lower(): text for name, text in given.items()})
+        given = self.known_options((*TRAVEL, *FEED))
+        more = {name.lower(): text for name, text in given.items()}
+        options = Options(written_text(ours.name), None, {}, more)
+        if changes_asked(options):
+            context = ours.session.reading_context()
+            asked = range_asked(options)
+            return open_changes(context, ours.definition, asked, None).frame(context)
+        wanted = version_asked(more)
         return ours.df() if wanted is None else ours.as_of(wanted).df()
 
 

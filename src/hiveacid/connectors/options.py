@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.history import AsOf, as_of, version_or_time
+from hiveacid.model.history import AsOf, ChangeRange, Deduplication, as_of, version_or_time
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -223,3 +223,52 @@ def _place(url: str) -> tuple[object, ...]:
     parts = urlsplit(url)
     kind = parts.scheme.partition("+")[0].replace("postgresql", "postgres")
     return kind, parts.username, parts.hostname, parts.port, parts.path
+
+
+def changes_asked(options: Options) -> bool:
+    """Whether changes are to be read, not rows.
+
+    Raises:
+        InvalidInputError: options that mean nothing together.
+    """
+    wanted = bool(options.flag(FEED[0]))
+    others = ("filter", "fresh", *TRAVEL) if wanted else FEED[1:]
+    for name in others:
+        if options.more.get(name.lower()) is not None:
+            says = "does not go with" if wanted else "needs"
+            raise InvalidInputError(f"Option {name} {says} readChangeFeed", option=name)
+    return wanted
+
+
+def form_asked(options: Options) -> ChangeRange:
+    """In which form changes are told.
+
+    Raises:
+        InvalidInputError: an option is wrong.
+    """
+    names = options.more.get("key")
+    mode = options.more.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
+    return ChangeRange(
+        0,
+        None,
+        None if names is None else tuple(name.strip() for name in names.split(",")),
+        Deduplication.parse(mode),
+        computes_updates=options.flag("computeUpdates") is not False,
+        includes_since=True,
+    )
+
+
+def range_asked(options: Options) -> ChangeRange:
+    """Between which versions, and in which form.
+
+    Raises:
+        InvalidInputError: it is not said where they begin, or an option is wrong.
+    """
+    since, until = options.end("starting"), options.end("ending")
+    if since is None:
+        raise InvalidInputError(
+            "readChangeFeed needs the first version whose changes are read",
+            note=".option('startingVersion', 3); a version is a write id. Or startingTimestamp.",
+            option="startingVersion",
+        )
+    return replace(form_asked(options), since=since, until=until)

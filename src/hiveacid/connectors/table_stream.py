@@ -28,13 +28,12 @@ from pyspark.sql.types import StructType
 
 from hiveacid.connectors.batch_read import (
     ChangesPartition,
-    form_asked,
     opened,
     partitions_of,
     read_events,
     readable_table,
 )
-from hiveacid.connectors.options import Options
+from hiveacid.connectors.options import Options, form_asked
 from hiveacid.errors import ConflictError, InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.model.history import AsOf, ConsumerMove, Pin, PinKind, Version, version_or_time
 from hiveacid.model.tables import AcidMode, Table
