@@ -260,7 +260,6 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
         InvalidInputError: no column, or one of a type that no table has.
         ConversionError: a value that its type there cannot hold.
     """
-
     if not rows.schema.names:
         raise InvalidInputError("the rows have no columns")
 

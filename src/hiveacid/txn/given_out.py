@@ -11,12 +11,14 @@ from typing import Final
 from hiveacid.errors import MetastoreError
 from hiveacid.layout.directories import may_be_partition
 from hiveacid.model.tables import AcidMode, Table
-from hiveacid.storage.filesystem import Files
+from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import numbered_directories
 from hiveacid.txn.transaction import Transaction
 
 _PARTITIONS_MAX: Final = 64
-"""So many partitions are looked into, the last by name: those of the latest days."""
+"""So many partitions are looked into, the last by name: those of the latest days; in an object
+store, where to look into one is a request, the last alone.
+"""
 
 
 def check_given_out(txn: Transaction, table: Table) -> None:
@@ -30,17 +32,19 @@ def check_given_out(txn: Transaction, table: Table) -> None:
     if table.acid_mode is AcidMode.NONE or table.location in manager.looked_at:
         return
     write_id = txn.write_id(table.name)
-    places = sorted({one.location for one in txn.partitions(table)})
+    places = sorted({partition.location for partition in txn.partitions(table)})
     if table.partition_columns:
-        places = sorted({*places, *_without_a_row(table, manager.files)})[-_PARTITIONS_MAX:]
-    ahead = [
+        fs, root = manager.files.at(table.location)
+        places = sorted({*places, *_without_a_row(fs, root, table.location)})
+        places = places[-1 if fs.is_object_store else -_PARTITIONS_MAX :]
+    unknown = [
         (path, last)
         for path, last, _ in numbered_directories(manager.files, places)
         if last >= write_id
     ]
-    if ahead:  # asked afterwards: others write, too
+    if unknown:  # asked afterwards: others write, too
         known = manager.metastore.last_write_id(table.name)
-        for path, last in ahead:
+        for path, last in unknown:
             if last == write_id or last > known:
                 raise MetastoreError(
                     f"{path} is of write id {last}, which the metastore has not given out: it is "
@@ -55,10 +59,9 @@ def check_given_out(txn: Transaction, table: Table) -> None:
     manager.looked_at.add(table.location)
 
 
-def _without_a_row(table: Table, files: Files) -> Iterator[str]:
-    """Directories that are partitions by their names, whether or not the catalog has them."""
-    fs, root = files.at(table.location)
+def _without_a_row(fs: FileSystem, root: str, location: str) -> Iterator[str]:
+    """Locations that are partitions by their names, whether or not the catalog has them."""
     for info in fs.list_directory(root):
         name = info.path.rpartition("/")[2]
         if info.is_directory and may_be_partition(name):
-            yield f"{table.location.rstrip('/')}/{name}"
+            yield f"{location.rstrip('/')}/{name}"

@@ -110,6 +110,26 @@ def test_a_transaction_of_a_stream_is_one_put_for_each_file(
     assert rows(acid, "t") == [(n, "s", *there.values()) for n in range(2)]
 
 
+@pytest.mark.parametrize("clause", ["", "partitioned by (p string)"])
+def test_the_first_write_of_a_process_lists_twice_however_many_partitions(
+    acid: Session, s3: S3Server, tmp_path: Path, clause: str
+) -> None:
+    acid.sql(f"create table t (id int, v string) {clause} {FULL}")
+    write = "insert into t values " + ", ".join(
+        f"({n}, 'v', 'p{n}')" if clause else f"({n}, 'v')" for n in range(5)
+    )
+    acid.sql(write)
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    settings = {**s3.settings, "hiveacid.compactor.auto": "off"}
+    with hiveacid.connect(None, url, settings=settings) as another:
+        with s3.requests() as made:
+            another.sql(write)
+        assert Counter(one.partition(" ")[0] for one in made)["LIST"] == (2 if clause else 1)
+        with s3.requests() as made:
+            another.sql(write)
+        assert Counter(one.partition(" ")[0] for one in made)["LIST"] == 0
+
+
 def test_a_read_lists_once_and_asks_for_each_file_once(acid: Session, s3: S3Server) -> None:
     new(acid)
     with s3.requests() as made:
