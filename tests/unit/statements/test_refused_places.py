@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from tests.s3 import S3Server
-from tests.s3_proxy import proxy
+from tests.s3_proxy import Between, proxy
 
 import hiveacid
 from hiveacid.errors import InvalidInputError, MissingFileError, StorageError
@@ -40,6 +41,17 @@ def clean(acid: Session) -> None:
 
 
 @pytest.fixture
+def behind(s3: S3Server, url: str) -> Iterator[tuple[Session, Between]]:
+    """A session with table t, and what stands between it and its store."""
+    warehouse = f"s3a://{s3.bucket()}/wh"
+    with proxy(s3.endpoint) as between:
+        settings = {**s3.settings, **OFF, "hiveacid.s3.endpoint": between.endpoint}
+        with hiveacid.connect(None, url, warehouse=warehouse, settings=settings) as acid:
+            acid.sql(f"create table t (id int, v string) {FULL}")
+            yield acid, between
+
+
+@pytest.fixture
 def url(tmp_path: Path) -> str:
     """Of a metastore."""
     return f"sqlite:///{tmp_path}/metastore.db"
@@ -57,55 +69,47 @@ WRITES = {
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_bucket_that_is_read_only_is_told_and_the_table_is_as_it_was(
-    s3: S3Server, url: str, name: str
+    behind: tuple[Session, Between], name: str
 ) -> None:
-    warehouse = f"s3a://{s3.bucket()}/wh"
-    with proxy(s3.endpoint) as between:
-        settings = {**s3.settings, **OFF, "hiveacid.s3.endpoint": between.endpoint}
-        with hiveacid.connect(None, url, warehouse=warehouse, settings=settings) as acid:
-            acid.sql(f"create table t (id int, v string) {FULL}")
-            acid.sql("insert into t values (1, 'a'), (2, 'b')")
-            acid.sql("insert into t values (3, 'c')")
-            expected = rows(acid)
+    acid, between = behind
+    acid.sql("insert into t values (1, 'a'), (2, 'b')")
+    acid.sql("insert into t values (3, 'c')")
+    expected = rows(acid)
 
-            def refused(verb: str, _: str) -> tuple[int, str] | None:
-                body = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
-                return (403, body) if verb in ("PUT", "POST", "DELETE") else None
+    def refused(verb: str, _: str) -> tuple[int, str] | None:
+        body = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+        return (403, body) if verb in ("PUT", "POST", "DELETE") else None
 
-            between.rule = refused
-            with pytest.raises(hiveacid.AcidError) as raised:
-                acid.sql(WRITES[name])
-            assert "no permission for bucket-" in str(raised.value)
-            assert rows(acid) == expected, "what can be read is read"
-            between.rule = None
-            assert rows(acid) == expected
-            acid.sql("insert into t values (4, 'd')")
-            assert rows(acid) == sorted([*expected, (4, "d")], key=str)
-            assert acid.client.metastore.show_locks() == ()
+    between.rule = refused
+    with pytest.raises(hiveacid.AcidError) as raised:
+        acid.sql(WRITES[name])
+    assert "no permission for bucket-" in str(raised.value)
+    assert rows(acid) == expected, "what can be read is read"
+    between.rule = None
+    assert rows(acid) == expected
+    acid.sql("insert into t values (4, 'd')")
+    assert rows(acid) == sorted([*expected, (4, "d")], key=str)
+    assert acid.client.metastore.show_locks() == ()
 
 
 @pytest.mark.parametrize("name", [*WRITES, "drop"])
 def test_of_credentials_that_expire_each_statement_says_what_to_do(
-    s3: S3Server, url: str, name: str
+    behind: tuple[Session, Between], name: str
 ) -> None:
-    warehouse = f"s3a://{s3.bucket()}/wh"
-    with proxy(s3.endpoint) as between:
-        settings = {**s3.settings, **OFF, "hiveacid.s3.endpoint": between.endpoint}
-        with hiveacid.connect(None, url, warehouse=warehouse, settings=settings) as acid:
-            acid.sql(f"create table t (id int, v string) {FULL}")
-            acid.sql("insert into t values (1, 'a'), (2, 'b')")
-            body = "<Error><Code>ExpiredToken</Code><Message>no</Message></Error>"
-            between.rule = lambda *_: (400, body)
-            with pytest.raises(hiveacid.AcidError) as raised:
-                acid.sql({**WRITES, "drop": "drop table t"}[name])
-            between.rule = None
-            told = " ".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
-            assert "expired" in told and "hiveacid.s3.*" in told
-            if name == "drop":
-                assert "It is dropped, but its files stay" in told
-                assert f"Remove {warehouse}/t" in told
-            else:
-                assert rows(acid) == [(1, "a"), (2, "b")]
+    acid, between = behind
+    acid.sql("insert into t values (1, 'a'), (2, 'b')")
+    body = "<Error><Code>ExpiredToken</Code><Message>no</Message></Error>"
+    between.rule = lambda *_: (400, body)
+    with pytest.raises(hiveacid.AcidError) as raised:
+        acid.sql({**WRITES, "drop": "drop table t"}[name])
+    between.rule = None
+    told = " ".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+    assert "expired" in told and "hiveacid.s3.*" in told
+    if name == "drop":
+        assert "It is dropped, but its files stay" in told
+        assert f"Remove {acid.client.warehouse}/t" in told
+    else:
+        assert rows(acid) == [(1, "a"), (2, "b")]
 
 
 def test_without_credentials_it_says_where_they_come_from(
