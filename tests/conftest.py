@@ -125,18 +125,18 @@ def quick_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """
     from hiveacid.clock import SystemClock
     from hiveacid.metastore import connect
-    from hiveacid.metastore.sql import migrations, sqlite
+    from hiveacid.metastore.sql import sqlite
 
     directory = tmp_path_factory.mktemp("metastore")
     connect.connect(f"sqlite:///{directory}/empty.db", clock=SystemClock()).close()
     numbers = count()
-    original_init, original_prepare = sqlite.SqliteDialect.__init__, migrations.prepare
+    original_init, original_prepare = sqlite.SqliteDialect.__init__, connect.prepare
 
     @wraps(original_init)
     def without_waiting(self: Any, path: str, **options: Any) -> None:
         original_init(self, path, **{**options, "durable": False})
 
-    def prepare(database: Any, opening: migrations.Opening) -> None:
+    def prepare(database: Any, opening: connect.Opening) -> None:
         dialect = database.dialect
         is_file = database.url.startswith("sqlite:///")  # a simulation's says something else
         if is_file and isinstance(dialect, sqlite.SqliteDialect) and dialect.is_new():

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from hiveacid.clock import Clock, DaemonThreads, SystemClock, Threads
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.metastore.api import Metastore, OwnDatabase, own
-from hiveacid.metastore.compaction_queue import CompactionOptions
-from hiveacid.metastore.connect import connect
+from hiveacid.metastore.connect import Opening, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.metastore.sql.migrations import Opening
+from hiveacid.metastore.upkeep import CompactionOptions
 from hiveacid.model.tables import Database, TableName
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files

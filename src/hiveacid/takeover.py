@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hiveacid.errors import CompactionError, InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog
+from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.compactions import CompactionState
-from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.sql import parse_columns
 from hiveacid.statements.arguments import checked
@@ -36,7 +36,7 @@ from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
-    from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+    from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
     from hiveacid.table import AcidTable
 
 

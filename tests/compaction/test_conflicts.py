@@ -6,8 +6,8 @@ import pytest
 from tests.compaction.world import MAJOR, MINOR, World
 
 from hiveacid.errors import ConflictError
-from hiveacid.model.bucket import RowId
 from hiveacid.model.compactions import CompactionType
+from hiveacid.model.ids import RowId
 
 KINDS = pytest.mark.parametrize("kind", [MINOR, MAJOR], ids=["minor", "major"])
 

@@ -6,8 +6,8 @@ import pytest
 from tests.compaction.world import ACID, INSERT_ONLY, MAJOR, MINOR, T, World
 
 from hiveacid.compaction.worker import Outcome, Step
+from hiveacid.model.commits import ColumnStatistics, StatisticsChange, accurate_columns
 from hiveacid.model.compactions import CompactionType
-from hiveacid.model.statistics import ColumnStatistics, StatisticsChange, accurate_columns
 
 FILES = ("numFiles", "totalSize")
 

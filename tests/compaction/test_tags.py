@@ -34,8 +34,8 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.model.history import Pin, PinKind
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import WriteId
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 
 KINDS = ["insert"] * 3 + ["overwrite"] + ["delete"] * 2

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.metastore.upkeep import CompactionOptions
 from hiveacid.testing import ManualClock
 
 

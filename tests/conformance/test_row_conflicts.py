@@ -15,8 +15,8 @@ import pytest
 
 from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
-from hiveacid.model.bucket import RowId
-from hiveacid.model.conflicts import ConflictUnit
+from hiveacid.model.commits import ConflictUnit
+from hiveacid.model.ids import RowId
 from hiveacid.model.tables import Column, Table, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
     LockComponent,

@@ -14,11 +14,11 @@ from hiveacid.clock import SystemClock
 from hiveacid.errors import ConflictError, UnsupportedError
 from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.model.conflicts import ReadSet
+from hiveacid.model.commits import ReadSet
+from hiveacid.model.ids import ValidTxnList
 from hiveacid.model.tables import Column, Isolation, Partition, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidTxnList
 from hiveacid.settings import Settings
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction

@@ -22,7 +22,7 @@ from hiveacid.errors import (
     StorageError,
     TransactionError,
 )
-from hiveacid.model.statistics import row_count
+from hiveacid.model.commits import row_count
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.transaction import AcidTransaction

@@ -13,7 +13,7 @@ from tests.e2e.tables import committed, data_of, directories, rows_of
 import hiveacid
 from hiveacid.errors import ConflictError, NotFoundError, TransactionError
 from hiveacid.layout.directories import is_hidden
-from hiveacid.model.statistics import row_count
+from hiveacid.model.commits import row_count
 from hiveacid.session import Session
 
 

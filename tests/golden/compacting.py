@@ -17,9 +17,9 @@ from hiveacid.layout.compaction import (
 from hiveacid.layout.directories import VERSION_FILE
 from hiveacid.layout.events import VERSION_TEXT
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, FileFormat, Table, TableName, TxnId
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.target import WrittenFile

@@ -15,8 +15,8 @@ from hiveacid.errors import SnapshotExpiredError
 from hiveacid.layout.changes import Versions
 from hiveacid.layout.directories import DeltaName, parse_directory
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Partition, Table
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.change_plan import change_units
 from hiveacid.storage.changes import ChangeReader
 from hiveacid.storage.filesystem import Files

@@ -20,7 +20,7 @@ from tests.sampling import first_letter, sampled
 
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.layout.compaction import MajorCompaction
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 

@@ -17,8 +17,8 @@ from hiveacid.compaction.rewrites import rewrite
 from hiveacid.errors import AcidError, InvalidInputError, UnsupportedError
 from hiveacid.layout.compaction import plan_rebalance
 from hiveacid.layout.directories import AcidDirectory
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import TxnId
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage.orc.bucket_reader import BucketFileReader

@@ -22,8 +22,8 @@ from tests.interop.we_wrote import known_write_ids
 from tests.s3 import S3Server, s3_server, variables
 
 import hiveacid
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import TableName
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from hiveacid.layout.directories import (
     parse_directory,
     parse_partition_name,
 )
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark.read import read
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files

@@ -25,7 +25,7 @@ import pytest
 from tests.sampling import first_letter, sampled
 
 from hiveacid.errors import FormatError
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import CharType, DecimalType, PrimitiveType
 from hiveacid.reading.rows import read_arrow

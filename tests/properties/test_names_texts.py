@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hiveacid.layout import directories, events
-from hiveacid.model.bucket import BucketCodec, RowId, encode_bucket
+from hiveacid.model.ids import (
+    BucketCodec,
+    ListKind,
+    RangeValidity,
+    RowId,
+    ValidTxnList,
+    ValidWriteIdList,
+    encode_bucket,
+)
 from hiveacid.model.tables import LONG_MAX, LONG_MIN
 from hiveacid.model.types import (
     BINARY,
@@ -20,12 +28,6 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
     parse_type,
-)
-from hiveacid.model.valid import (
-    ListKind,
-    RangeValidity,
-    ValidTxnList,
-    ValidWriteIdList,
 )
 
 LONGS = st.integers(0, LONG_MAX)

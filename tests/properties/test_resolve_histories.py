@@ -23,7 +23,7 @@ from hiveacid.layout.directories import (
     format_delta,
 )
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
+from hiveacid.model.ids import ListKind, ValidTxnList, ValidWriteIdList
 
 SMALL = st.integers(0, 12)
 MARKERS = ('{"thisFileVersion":"0","dataFormat":"compacted"}', None)

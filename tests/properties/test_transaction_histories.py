@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
-from hiveacid.model.statistics import row_count
+from hiveacid.model.commits import row_count
 from hiveacid.session import Session
 
 Key = tuple[int, str]

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from hiveacid.client import Client
 from hiveacid.errors import AlreadyExistsError, NotFoundError
-from hiveacid.model.bucket import RowId
+from hiveacid.model.ids import RowId, ValidWriteIdList
 from hiveacid.model.tables import Column, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
 

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.engine import make_url
 
 from hiveacid.clock import Clock
-from hiveacid.metastore.connect import SqlMetastore, open_metastore
+from hiveacid.metastore.connect import Opening, SqlMetastore, open_metastore
 from hiveacid.metastore.sql.dialect import (
     Answer,
     Begun,
@@ -29,7 +29,6 @@ from hiveacid.metastore.sql.dialect import (
     UnitKind,
 )
 from hiveacid.metastore.sql.engine import MetastoreOptions
-from hiveacid.metastore.sql.migrations import Opening
 from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.sqlite import SqliteDialect
 from hiveacid.testing import Fault, Faults

@@ -18,8 +18,8 @@ from tests.simulation.run import Place, place
 
 from hiveacid.metastore.sql import cleaning, conflicts
 from hiveacid.metastore.sql.engine import Database
+from hiveacid.model.ids import ListKind, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, TxnId
-from hiveacid.model.valid import ListKind, ValidWriteIdList
 from hiveacid.statements import placement
 from hiveacid.txn import conflicts as txn_conflicts
 from hiveacid.txn.transaction import Transaction

@@ -12,7 +12,7 @@ from tests.interop.hive_tool import HiveTool, statements
 from tests.interop.we_wrote import known_write_ids
 from tests.soak.cluster_driver import OWN, PARTITIONS, Rows
 
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.session import Session
 
 ROWS: Final = 200

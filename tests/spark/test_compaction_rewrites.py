@@ -18,9 +18,9 @@ from tests.sampling import sampled
 from hiveacid.compaction.rewrites import Method, rewrite
 from hiveacid.errors import FormatError
 from hiveacid.layout.compaction import plan_rebalance
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter

@@ -19,9 +19,9 @@ from tests.connect import arrow_of
 from hiveacid import read_arrow
 from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.conf import takes_arrow
 from hiveacid.spark.read import read, relation_of
 from hiveacid.spark.text import ROW_ID_COLUMN

@@ -21,9 +21,9 @@ from hiveacid.errors import FormatError
 from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.events import EVENT_FIELDS
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.spark import arrow_read
 from hiveacid.spark.read import read
 from hiveacid.spark.text import ROW_ID_COLUMN

@@ -10,7 +10,7 @@ import pytest
 from tests.sampling import sampled
 
 import hiveacid
-from hiveacid.model.bucket import bucket_id_of
+from hiveacid.model.ids import bucket_id_of
 from hiveacid.model.types import parse_type
 from hiveacid.reading.export import dump
 from hiveacid.storage.merge.column_hashing import bucket_ids

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from hiveacid.layout.directories import parse_partition_name
-from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.connect import SqlMetastore
+from hiveacid.metastore.upkeep import CompactionOptions
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,

@@ -33,6 +33,7 @@ from hiveacid.errors import (
 from hiveacid.metastore.api import LockResponse
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, LockId, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
     LockComponent,
@@ -41,7 +42,6 @@ from hiveacid.model.transactions import (
     OperationType,
     TxnType,
 )
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.testing import ManualClock
 
 RUNNABLE_AREAS: Final = (

@@ -178,7 +178,7 @@ def upgrade(url: str) -> None:
 @click.option("--files", is_flag=True, help="Also name directories that are newer than it.")
 def check(url: str, *, files: bool) -> None:
     """Say what is at URL and what it lacks; exit status 1 where it lacks something."""
-    from hiveacid.metastore.sql.migrations import schema_differences
+    from hiveacid.metastore.connect import schema_differences
     from hiveacid.metastore.sql.schema import SCHEMA_VERSION
     from hiveacid.model.transactions import TxnState
     from hiveacid.statements.attached_files import unknown_directories
@@ -202,8 +202,7 @@ def check(url: str, *, files: bool) -> None:
 
 def _print_version(url: str, opening: str) -> None:
     from hiveacid.clock import SystemClock
-    from hiveacid.metastore.connect import connect
-    from hiveacid.metastore.sql.migrations import Opening
+    from hiveacid.metastore.connect import Opening, connect
     from hiveacid.metastore.sql.schema import SCHEMA_VERSION
 
     with connect(url, clock=SystemClock(), opening=Opening[opening]) as metastore:

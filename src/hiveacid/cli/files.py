@@ -27,8 +27,8 @@ from hiveacid.cli.output import (
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import AcidDirectory, DataFile
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, TableName
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 if TYPE_CHECKING:
     from hiveacid.table import AcidTable

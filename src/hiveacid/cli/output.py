@@ -285,8 +285,7 @@ def open_metastore(url: str | None) -> SqlMetastore:
         MetastoreError: it is not a metastore of ours.
     """
     from hiveacid.clock import SystemClock
-    from hiveacid.metastore.connect import connect
-    from hiveacid.metastore.sql.migrations import Opening
+    from hiveacid.metastore.connect import Opening, connect
 
     return connect(required(url), clock=SystemClock(), opening=Opening.EXISTING)
 

@@ -14,9 +14,9 @@ from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.history import Pin
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import NO_CLEANUP, Partition, Table, TxnId, check_mode, is_true
 from hiveacid.model.transactions import TxnState
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo
 
 

@@ -36,8 +36,8 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import WORKER_POOL, Database, Partition, Table, TableName, check_mode
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import list_partition, list_partitions
 
 _LOG = logging.getLogger(__name__)

@@ -22,9 +22,9 @@ from hiveacid.layout.directories import (
     parse_directory,
 )
 from hiveacid.layout.resolve import Entry, resolve
+from hiveacid.model.ids import RangeValidity, ValidWriteIdList
 from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName, check_mode
-from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s

@@ -35,11 +35,11 @@ from hiveacid.layout.compaction import (
 from hiveacid.layout.directories import AcidDirectory, DirectoryName, format_directory, staging_name
 from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.commits import StatisticsChange
 from hiveacid.model.compactions import CompactionInfo, CompactionType
-from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.ids import RangeValidity, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Table, WriteId, check_mode
 from hiveacid.model.transactions import LockComponent, LockType, OperationType, TxnState
-from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 from hiveacid.storage.target import (

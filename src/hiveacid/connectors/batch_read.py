@@ -38,9 +38,8 @@ from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.model.tables import Table, TableKind
 from hiveacid.reading.rows import condition_of
-from hiveacid.spark.arrow_read import ArrowScanTask, units_of
-from hiveacid.spark.changes import CHANGE_TYPES, ChangesTask, PairTask
-from hiveacid.spark.types import spark_type
+from hiveacid.spark.arrow_read import CHANGE_TYPES, ArrowScanTask, ChangesTask, PairTask, units_of
+from hiveacid.spark.assign import spark_type
 from hiveacid.statements.changes import ChangeScan
 from hiveacid.statements.select import Lease, open_changes, open_lease
 from hiveacid.storage.changes import ChangeReader

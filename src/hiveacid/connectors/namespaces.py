@@ -102,7 +102,7 @@ def both(acid: Session, original: Callable[[str], DataFrame], text: str) -> Data
 
 def _information(acid: Session, name: TableName) -> str:
     """What SHOW TABLE EXTENDED says of a table, in Spark's words."""
-    from hiveacid.spark.types import spark_type
+    from hiveacid.spark.assign import spark_type
 
     table = acid.client.metastore.get_table(name)
     facts = {
@@ -208,7 +208,7 @@ class _Catalog(Told):
     def listColumns(self, tableName: str, dbName: str | None = None) -> list[Any]:
         from pyspark.sql.catalog import Column
 
-        from hiveacid.spark.types import spark_type
+        from hiveacid.spark.assign import spark_type
 
         ours = self._ours(tableName, dbName)
         if ours is None:

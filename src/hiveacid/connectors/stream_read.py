@@ -55,8 +55,8 @@ from hiveacid.layout.directories import (
     parse_directory,
 )
 from hiveacid.model.history import Pin, Version
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Table, WriteId
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.text import ROW_ID_COLUMN
 from hiveacid.statements.select import open_lease

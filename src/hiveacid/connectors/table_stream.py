@@ -36,8 +36,8 @@ from hiveacid.connectors.batch_read import (
 from hiveacid.connectors.options import Options, form_asked
 from hiveacid.errors import ConflictError, InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.model.history import AsOf, ConsumerMove, Pin, PinKind, Version, version_or_time
+from hiveacid.model.ids import RangeValidity, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Table
-from hiveacid.model.valid import RangeValidity, ValidWriteIdList
 from hiveacid.statements.changes import is_before, last_version, state_at_time, state_of
 from hiveacid.txn.pins import (
     check_no_other_cleaner,

@@ -31,8 +31,8 @@ from hiveacid.layout.directories import (
 from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.history import CommitFacts
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, AcidMode
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True)

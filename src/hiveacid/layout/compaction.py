@@ -28,8 +28,8 @@ from hiveacid.layout.directories import (
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.compactions import CompactionType
 from hiveacid.model.history import Floor, Pin, PinKind
+from hiveacid.model.ids import RangeValidity, ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MIN, NO_STATEMENT, AcidMode, Table, TxnId, WriteId
-from hiveacid.model.valid import RangeValidity, ValidTxnList, ValidWriteIdList
 
 
 class Kept(Enum):

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import (
     LONG_MAX,
     LONG_MIN,
@@ -30,7 +31,6 @@ from hiveacid.model.tables import (
     WriteId,
 )
 from hiveacid.model.types import STRING, CharType, HiveType, VarcharType
-from hiveacid.model.valid import ValidWriteIdList
 
 BASE_PREFIX: Final = "base_"
 DELTA_PREFIX: Final = "delta_"

@@ -15,7 +15,7 @@ from typing import Final
 
 from hiveacid.errors import FormatError
 from hiveacid.layout.directories import BaseName, DeltaName, bucket_of_file, path_order
-from hiveacid.model.bucket import RowId, encode_bucket
+from hiveacid.model.ids import RowId, encode_bucket
 from hiveacid.model.tables import NO_STATEMENT, StatementId, WriteId
 
 OPERATION: Final = "operation"

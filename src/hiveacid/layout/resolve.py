@@ -38,8 +38,8 @@ from hiveacid.layout.directories import (
     path_order,
 )
 from hiveacid.layout.events import DataFormat, parse_marker
+from hiveacid.model.ids import ListKind, RangeValidity, ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MIN, AcidMode, TxnId
-from hiveacid.model.valid import ListKind, RangeValidity, ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,24 @@ where Hive has one. A ``TransactionError`` carries ``state`` in its context: ``a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.layout.takeover import Takeover
-from hiveacid.metastore.compaction_queue import CompactionQueue, CompactionUpkeep
-from hiveacid.metastore.past import Past
-from hiveacid.model.conflicts import CommittedWrite, ConflictUnit, ReadSet, UnseenWrite, Written
+from hiveacid.metastore.upkeep import CompactionQueue, CompactionUpkeep, Past
+from hiveacid.model.commits import (
+    ColumnStatistics,
+    CommittedWrite,
+    ConflictUnit,
+    ReadSet,
+    StatisticsChange,
+    UnseenWrite,
+    Written,
+)
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import (
     Column,
     Database,
@@ -41,7 +48,6 @@ from hiveacid.model.transactions import (
     TxnInfo,
     TxnType,
 )
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,14 @@ class LockManager(Protocol):
         """All rows, acquired first, then by strength and id."""
 
 
-class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
+class Metastore(
+    Catalog,
+    TxnStore,
+    LockManager,
+    CompactionQueue,
+    AbstractContextManager["Metastore"],
+    Protocol,
+):
     """All that a service of Hive can do, over one connection; a context manager that closes."""
 
     @property
@@ -349,15 +362,6 @@ class Metastore(Catalog, TxnStore, LockManager, CompactionQueue, Protocol):
 
     def close(self) -> None:
         """Give connections back; the object is of no use afterwards."""
-
-    def __enter__(self) -> Metastore: ...
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
 
 
 class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):

@@ -15,9 +15,9 @@ from enum import Enum
 from typing import Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.readable import moment as shown
 from hiveacid.model.tables import Column, Table, TableName, TxnId, WriteId
-from hiveacid.model.valid import ValidWriteIdList
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from hiveacid.errors import AcidError, MissingExtraError
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.predicates import (
     ANYTHING,
     Compare,
@@ -28,7 +29,6 @@ from hiveacid.model.predicates import (
     conjunction,
     disjunction,
 )
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import PartitionChoice, chosen_names, open_rows, schema_of
 from hiveacid.reading.source import SessionTable, Source, source_of
 from hiveacid.statements.arguments import checked

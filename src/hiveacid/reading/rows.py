@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import AcidError, InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.layout.directories import Snapshot, default_partition_value
 from hiveacid.model.history import as_of
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.predicates import (
     ANYTHING,
     Compare,
@@ -39,7 +40,6 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import AcidMode, Column, Partition, Table, TableName
 from hiveacid.model.types import STRING, HiveType
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.source import PathSource, SessionTable, Source, TableSource, source_of
 from hiveacid.sql.conditions import parse_condition
 from hiveacid.statements.arguments import checked

@@ -27,6 +27,7 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.history import AsOf
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import (
     AcidMode,
     Column,
@@ -37,7 +38,6 @@ from hiveacid.model.tables import (
     TableName,
 )
 from hiveacid.model.types import PrimitiveType
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.statements.context import OpenSession
 from hiveacid.statements.select import Keep, Lease
 from hiveacid.storage.filesystem import Files, FileSystem

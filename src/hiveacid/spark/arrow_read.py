@@ -1,9 +1,12 @@
-"""Storage's reader, in Spark's Python workers or in this process.
+"""Storage's reader, in Spark's Python workers or in this process: rows of a table, and its changes.
 
 A unit of work is one bucket of one partition directory, in a table without row events one file; a
 task has several. Rows cross from Python to the JVM in Arrow batches. A lookup by key chooses some
 stripes of some files, and a small table has few: to read those here takes milliseconds, a job with
 its tasks takes many times that.
+
+Images of updates are paired where all events of a version and key are together: after a shuffle by
+these, which a table without a key does not need.
 """
 
 from __future__ import annotations
@@ -20,16 +23,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
+from hiveacid.layout.changes import Versions
 from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
 from hiveacid.model.types import CharType
-from hiveacid.spark.assign import keys_from, stored_type
-from hiveacid.spark.conf import takes_arrow, without_rows
-from hiveacid.spark.inline import InlineColumn, rows_text
+from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type
+from hiveacid.spark.conf import check_names, takes_arrow, without_rows
 from hiveacid.spark.jobs import settle
-from hiveacid.spark.text import ROW_ID_COLUMN, quoted
-from hiveacid.spark.types import ROW_ID_TYPE, spark_type
+from hiveacid.spark.text import ROW_ID_COLUMN, InlineColumn, quoted, rows_text
 from hiveacid.spark.workers import make_ready
+from hiveacid.storage.change_pairs import paired
+from hiveacid.storage.change_plan import ChangeUnit
+from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 from hiveacid.storage.read import TableReader, Unit, parts_of, unit_of
 
@@ -167,11 +172,15 @@ def _read(plan: ScanPlan, *, extras: Collection[str]) -> list[pa.RecordBatch] | 
 
 def _schema(plan: ScanPlan, *, extras: Collection[str]) -> t.StructType:
     """What ``ArrowScanTask`` yields: stored values, partition values as texts."""
-    data, keys = _wanted(plan)
+    more = [t.StructField(name, kind) for name, kind in EXTRAS.items() if name in extras]
+    return _stored_schema(*_wanted(plan), more)
+
+
+def _stored_schema(
+    data: Sequence[Column], keys: Sequence[Column], more: Sequence[t.StructField]
+) -> t.StructType:
     fields = [t.StructField(c.name, stored_type(c.type)) for c in data]
-    fields += [t.StructField(c.name, t.StringType()) for c in keys]
-    fields += [t.StructField(name, kind) for name, kind in EXTRAS.items() if name in extras]
-    return t.StructType(fields)
+    return t.StructType([*fields, *(t.StructField(c.name, t.StringType()) for c in keys), *more])
 
 
 def _as_table_types(frame: DataFrame, plan: ScanPlan, *, extras: Collection[str]) -> DataFrame:
@@ -258,12 +267,120 @@ class ArrowScanTask:
         settle()
 
 
-def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
-    """Rows as Spark's own readers give them: chars without blanks."""
-    arrays = rows.columns
-    for place, column in enumerate(reader.data):
+def _without_blanks(rows: pa.RecordBatch, data: Sequence[Column]) -> list[pa.Array]:
+    """The columns of rows that begin with ``data``: chars as Spark's own readers give them."""
+    arrays: list[pa.Array] = rows.columns
+    for place, column in enumerate(data):
         if isinstance(column.type, CharType):
             arrays[place] = pc.utf8_rtrim(arrays[place], " ")
+    return arrays
+
+
+def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
+    """Rows as Spark's own readers give them."""
+    arrays = _without_blanks(rows, reader.data)
     names = [column.name for column in (*reader.data, *reader.keys)]
     names += [extra.name.upper() for extra in reader.extras]
     return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else rows
+
+
+CHANGE_TYPES: Final = t.StructType(
+    [
+        t.StructField("_change_type", t.StringType()),
+        t.StructField("_commit_version", t.LongType()),
+        t.StructField("_commit_timestamp", t.TimestampType()),
+        t.StructField("_write_id", t.LongType()),
+    ]
+)
+"""``CHANGE_FIELDS`` as Spark's."""
+
+
+def changes_frame(
+    spark: SparkSession,
+    units: tuple[ChangeUnit, ...],
+    reader: ChangeReader,
+    *,
+    key: tuple[str, ...],
+    versions: Versions,
+    bytes_here: int,
+) -> DataFrame:
+    """The events of some units, updates with their images where there is a ``key``; units of no
+    more than ``bytes_here`` bytes are read at once.
+
+    Raises:
+        AcidError: reading failed.
+        UnsupportedError: the name of a column cannot be told to Spark.
+    """
+    check_names(spark, (*reader.reader.data, *reader.reader.keys))
+    told = replace(reader, reader=replace(reader.reader, key_texts=True))
+    pairs = PairTask(key, versions, is_net=reader.is_net)
+    task = ChangesTask(tuple(map(pickle.dumps, units)), told)
+    data, keys = reader.reader.data, reader.reader.keys
+    schema = _stored_schema(data, keys, CHANGE_TYPES.fields)
+    if not units:
+        frame = without_rows(spark, schema)
+    elif takes_arrow(spark) and sum(unit.size_bytes for unit in units) <= bytes_here:
+        batches = [batch for number in range(len(units)) for batch in task.read(number)]
+        rows = pairs.finished(batches, task.reader.schema())
+        frame = spark.createDataFrame(rows, schema) if len(rows) else without_rows(spark, schema)
+    else:
+        make_ready(spark)
+        count = min(len(units), _TASKS_MAX)
+        frame = spark.range(0, len(units), 1, count).mapInArrow(task, schema)
+        if key:
+            by = key if reader.is_net else ("_commit_version", *key)
+            together = frame.repartition(*map(quoted, by))
+            frame = together.mapInArrow(pairs, schema)
+    columns = [field.name for field in CHANGE_TYPES.fields]
+    return frame.select(*table_columns(data, keys), *columns)
+
+
+def with_change_columns(rows: DataFrame) -> DataFrame:
+    """No rows of a table, as none of its changes."""
+    nulls = (f"cast(null as {f.dataType.simpleString()}) {f.name}" for f in CHANGE_TYPES.fields)
+    return rows.selectExpr("*", *nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesTask:
+    """Reads the units whose numbers it is given; each is pickled by itself."""
+
+    units: tuple[bytes, ...]
+    reader: ChangeReader
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of unit numbers in, batches of events out."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self.read(number)
+        settle()
+
+    def read(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The events of one unit, chars without blanks as Spark's own readers give them."""
+        for batch in self.reader.rows(pickle.loads(self.units[number])):
+            arrays = _without_blanks(batch, self.reader.reader.data)
+            yield pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class PairTask:
+    """Gives updates their images; all events of a version and key come to one task."""
+
+    key: tuple[str, ...]
+    versions: Versions
+    is_net: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of events in, batches of events out."""
+        collected = list(batches)
+        if collected:
+            yield from self.finished(collected, collected[0].schema).to_batches()
+        settle()
+
+    def finished(self, batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+        """The events in order."""
+        events = pa.Table.from_batches(batches, schema)
+        return paired(events, key=self.key, versions=self.versions, is_net=self.is_net)
+
+
+assert [field.name for field in CHANGE_TYPES.fields] == [field.name for field in CHANGE_FIELDS]

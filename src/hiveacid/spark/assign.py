@@ -1,7 +1,11 @@
-"""Store assignment: what a value becomes in a column, as Spark columns.
+"""Hive types as Spark types and back, and store assignment: what a value becomes in a column.
 
-``hive`` (default) does as Hive was seen to do (real-hive.md 9): char and varchar are cut silently,
-decimals round half up, what cannot be converted is NULL. ``ansi`` raises instead:
+char(n) and varchar(n) are strings in a DataFrame (as in Spark's own Hive support); their lengths
+are kept in the catalog and on disk. A union is a struct of ``tag``, ``field0``, ... (read only).
+Hive's ``timestamp`` is Spark's ``timestamp`` in the session's time zone.
+
+``hive`` (default) assigns as Hive was seen to do (real-hive.md 9): char and varchar are cut
+silently, decimals round half up, what cannot be converted is NULL. ``ansi`` raises instead:
 ``ConversionError``.
 """
 
@@ -14,7 +18,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import types as t
 
-from hiveacid.errors import ConversionError
+from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
@@ -26,10 +30,92 @@ from hiveacid.model.types import (
     MapType,
     PrimitiveType,
     StructType,
+    UnionType,
     VarcharType,
 )
 from hiveacid.spark.text import literal, quoted
-from hiveacid.spark.types import spark_type
+
+ROW_ID_TYPE: t.StructType = t.StructType(
+    [
+        t.StructField("writeid", t.LongType()),
+        t.StructField("bucketid", t.IntegerType()),
+        t.StructField("rowid", t.LongType()),
+    ]
+)
+_PRIMITIVES: dict[str, type[t.DataType]] = {
+    "boolean": t.BooleanType,
+    "tinyint": t.ByteType,
+    "smallint": t.ShortType,
+    "int": t.IntegerType,
+    "bigint": t.LongType,
+    "float": t.FloatType,
+    "double": t.DoubleType,
+    "string": t.StringType,
+    "binary": t.BinaryType,
+    "date": t.DateType,
+    "timestamp": t.TimestampType,
+    "timestamp with local time zone": t.TimestampType,
+    "void": t.NullType,
+}
+
+
+def spark_type(kind: HiveType) -> t.DataType:
+    """The Spark type that a column of ``kind`` has in a DataFrame.
+
+    Raises:
+        UnsupportedError: for interval types.
+    """
+    if isinstance(kind, PrimitiveType) and kind.name in _PRIMITIVES:
+        return _PRIMITIVES[kind.name]()
+    if isinstance(kind, DecimalType):
+        return t.DecimalType(kind.precision, kind.scale)
+    if isinstance(kind, CharType | VarcharType):
+        return t.StringType()
+    if isinstance(kind, ListType):
+        return t.ArrayType(spark_type(kind.element))
+    if isinstance(kind, MapType):
+        return t.MapType(spark_type(kind.key), spark_type(kind.value))
+    if isinstance(kind, StructType):
+        return t.StructType([t.StructField(name, spark_type(f)) for name, f in kind.fields])
+    if isinstance(kind, UnionType):
+        return spark_type(kind.as_struct)
+    raise UnsupportedError(f"the type {kind} cannot be read through Spark", type=str(kind))
+
+
+def hive_type(kind: t.DataType) -> HiveType:
+    """The Hive type of a DataFrame column of type ``kind``.
+
+    Raises:
+        UnsupportedError: for a type that Hive does not have.
+    """
+    if isinstance(kind, t.DecimalType):
+        return DecimalType(kind.precision, kind.scale)
+    if isinstance(kind, t.ArrayType):
+        return ListType(hive_type(kind.elementType))
+    if isinstance(kind, t.MapType):
+        return MapType(hive_type(kind.keyType), hive_type(kind.valueType))
+    if isinstance(kind, t.StructType):
+        return StructType(tuple((f.name.lower(), hive_type(f.dataType)) for f in kind.fields))
+    if isinstance(kind, t.CharType):
+        return CharType(kind.length)
+    if isinstance(kind, t.VarcharType):
+        return VarcharType(kind.length)
+    if isinstance(kind, t.TimestampNTZType):
+        return PrimitiveType("timestamp")
+    for name, cls in _PRIMITIVES.items():
+        if type(kind) is cls:
+            return PrimitiveType(name)
+    raise UnsupportedError(
+        f"Hive has no type for Spark's {kind.simpleString()}", type=kind.simpleString()
+    )
+
+
+# -------------------------------------------------------------------- pieces of Spark SQL text
+# Pieces of Spark SQL text.
+#
+# Our own expressions are text: one call to Spark for a projection, where a tree of ``Column``
+# objects costs several for every node.
+
 
 CONSTRAINT_TEXT: Final = "Either CHECK or NOT NULL constraint violated!"
 """Hive's words (real-hive.md 6)."""

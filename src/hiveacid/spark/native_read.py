@@ -22,10 +22,10 @@ from pyspark.sql import types as t
 
 from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import DecimalType, HiveType, ListType, MapType, StructType, UnionType
-from hiveacid.model.valid import ValidWriteIdList
-from hiveacid.spark.assign import keys_from
+from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.conf import given_rows, session_conf, spark_path
 from hiveacid.spark.delete_filter import (
     PART,
@@ -35,9 +35,7 @@ from hiveacid.spark.delete_filter import (
     without_marked,
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
-from hiveacid.spark.relations import Chosen, kept
-from hiveacid.spark.text import ROW_ID_COLUMN, constant, quoted
-from hiveacid.spark.types import spark_type
+from hiveacid.spark.text import ROW_ID_COLUMN, Chosen, constant, kept, quoted
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 if TYPE_CHECKING:

@@ -26,11 +26,10 @@ from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.arrow_read import EXTRAS, FILE_NAME_COLUMN, IS_DELETED_COLUMN
+from hiveacid.spark.assign import spark_type
 from hiveacid.spark.conf import check_names, is_utc, names_local_times, reads_files, without_rows
 from hiveacid.spark.failures import done_by_spark
-from hiveacid.spark.relations import Chosen
-from hiveacid.spark.text import ROW_ID_COLUMN
-from hiveacid.spark.types import spark_type
+from hiveacid.spark.text import ROW_ID_COLUMN, Chosen
 from hiveacid.storage.orc.statistics import is_native
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types

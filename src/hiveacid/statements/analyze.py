@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import Snapshot, SnapshotPart, partition_name
-from hiveacid.model.statistics import ColumnStatistics, StatisticsChange
+from hiveacid.model.commits import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.text import constant, quoted

@@ -31,6 +31,7 @@ from hiveacid.layout.takeover import (
     doubts,
     has_originals,
 )
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import (
     FIRST_WRITE_ID_AFTER_CONVERSION,
     LONG_MAX,
@@ -41,7 +42,6 @@ from hiveacid.model.tables import (
     Table,
 )
 from hiveacid.model.types import PrimitiveType
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.statements.attached_files import (
     FoundFile,
     check_files,

@@ -35,8 +35,8 @@ from hiveacid.model.history import (
     PinKind,
     Version,
 )
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import FIRST_WRITE_ID_AFTER_CONVERSION, AcidMode, Table
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.constraints import key_constraints
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.storage.change_pairs import paired
@@ -104,7 +104,7 @@ class ChangeScan:
         Raises:
             AcidError: reading failed.
         """
-        from hiveacid.spark.changes import changes_frame
+        from hiveacid.spark.arrow_read import changes_frame
 
         return changes_frame(
             context.session(),

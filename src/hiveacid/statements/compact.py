@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from hiveacid.errors import CompactionError, InvalidInputError
 from hiveacid.layout.directories import parse_partition_name, partition_name
 from hiveacid.metastore.api import Catalog, Metastore
-from hiveacid.metastore.compaction_queue import CompactionQueue
+from hiveacid.metastore.upkeep import CompactionQueue
 from hiveacid.model.compactions import (
     CompactionId,
     CompactionInfo,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.metastore.api import Catalog
-from hiveacid.model.statistics import (
+from hiveacid.model.commits import (
     ACCURATE,
     FILES,
     RAW_SIZE_BYTES,

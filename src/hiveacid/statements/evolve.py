@@ -132,7 +132,7 @@ def _given(
 ) -> _Given:
     if isinstance(source, pa.Table):
         return given_by_arrow(source)
-    from hiveacid.spark.types import hive_type
+    from hiveacid.spark.assign import hive_type
 
     schema = source.schema if is_frame(source) else query_schema(context, cast(Query, source), look)
     return [(field.name.lower(), partial(hive_type, field.dataType)) for field in schema.fields]
@@ -245,7 +245,7 @@ _EXPRESSION = re.compile(r"[\d.]+|.*[()].*", re.DOTALL)
 
 def columns_of(schema: SparkStruct, query: Query) -> tuple[Column, ...]:
     """The columns of a query as a table gets them; Hive calls those without a name _c0, _c1, ..."""
-    from hiveacid.spark.types import hive_type
+    from hiveacid.spark.assign import hive_type
 
     first, last = query.titles
     names = [
@@ -261,7 +261,7 @@ def columns_of(schema: SparkStruct, query: Query) -> tuple[Column, ...]:
 
 def columns_of_struct(schema: SparkStruct) -> tuple[Column, ...]:
     """The columns of a schema, under the names that they have there."""
-    from hiveacid.spark.types import hive_type
+    from hiveacid.spark.assign import hive_type
 
     return tuple(Column(f.name.lower(), hive_type(f.dataType)) for f in schema.fields)
 

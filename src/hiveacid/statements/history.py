@@ -14,9 +14,9 @@ from hiveacid.client import Client
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.history import AsOf, ChangeRange, Commit, Pin, PinKind, UnrecordedCommit
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.readable import HtmlFields, at, duration, moment
 from hiveacid.model.tables import TableName, TxnId
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.values import Command, Insert, Listing
 from hiveacid.txn.pins import make_tags, pin_name
 from hiveacid.txn.view import Look

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hiveacid.errors import ConflictError, InvalidInputError, spark_needed
 from hiveacid.layout.directories import METADATA_FILE, BaseName, format_base, partition_name
 from hiveacid.layout.events import DataFormat, format_marker
-from hiveacid.model.statistics import initial_statistics
+from hiveacid.model.commits import initial_statistics
 from hiveacid.model.tables import (
     AcidMode,
     Column,

@@ -175,7 +175,7 @@ class Reader:
         made here, or a query.
         """
         from hiveacid.spark.read import relation_of
-        from hiveacid.spark.relations import Chosen
+        from hiveacid.spark.text import Chosen
 
         names: dict[str, str] = {}
         for placeholder, rows in self.relations(tables).items():

@@ -29,6 +29,7 @@ from hiveacid.layout.directories import (
     path_order,
 )
 from hiveacid.layout.events import is_event_schema
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import (
     AcidMode,
     FileFormat,
@@ -39,7 +40,6 @@ from hiveacid.model.tables import (
     TableName,
     WriteId,
 )
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.driver_write import empty_for_overwrite

@@ -38,9 +38,9 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.resolve import resolve
-from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.commits import StatisticsChange
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Partition, Table
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.filesystem import Files, FileSystem

@@ -18,9 +18,9 @@ from hiveacid.errors import (
     StorageError,
 )
 from hiveacid.layout.directories import partition_name, staging_name
-from hiveacid.model.bucket import RowId
+from hiveacid.model.commits import StatisticsChange, initial_statistics
 from hiveacid.model.history import CommitFacts
-from hiveacid.model.statistics import StatisticsChange, initial_statistics
+from hiveacid.model.ids import RowId
 from hiveacid.model.tables import Column, Partition, StatementId, Table, TableName, WriteId
 from hiveacid.statements.context import Bound, ExecutionContext, Needs, kind_of, locked
 from hiveacid.statements.insert import InsertWork, TruncateWork

@@ -145,7 +145,7 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
             virtual = {column.value for column in ref.virtual}
             rows = no_rows(spark, definition_of(look, ref), virtual=virtual)
             if ref.changes is not None:
-                from hiveacid.spark.changes import with_change_columns
+                from hiveacid.spark.arrow_read import with_change_columns
 
                 rows = with_change_columns(rows)
             rows.createOrReplaceTempView(names[placeholder])
@@ -182,7 +182,7 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
 
 def _frame(spark: SparkSession, query: Query, given: Mapping[str, Given]) -> DataFrame:
     from hiveacid.spark.read import relation_of
-    from hiveacid.spark.relations import Chosen
+    from hiveacid.spark.text import Chosen
 
     relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
     frames: dict[str, Any] = {
@@ -258,7 +258,7 @@ def _one_row(items: Iterable[str]) -> str:
 
 
 def _literal(value: Constant | None, kind: HiveType) -> str:
-    from hiveacid.spark.types import spark_type  # needs pyspark
+    from hiveacid.spark.assign import spark_type  # needs pyspark
 
     text = "null" if value is None else str(value)
     if isinstance(value, date):

@@ -10,7 +10,7 @@ from hiveacid.client import DEFAULT_DATABASE, Client
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Metastore
-from hiveacid.model.statistics import STATISTICS_KEYS
+from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockInfo
 from hiveacid.spark.text import literal, quoted

@@ -28,8 +28,8 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.history import Floor
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import list_partition, with_logical_lengths
 from hiveacid.storage.merge.merge_read import merge_read

@@ -23,8 +23,8 @@ from hiveacid.errors import SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import Versions
 from hiveacid.layout.directories import AcidDirectory, DataFile, DeltaDirectory
 from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Partition, row_format
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.filesystem import FileSystem

@@ -28,8 +28,8 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.events import DataFormat, parse_marker
 from hiveacid.layout.resolve import Entry, resolve
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import Partition, Table, check_mode
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 
 _LONG_BYTES: Final = 8

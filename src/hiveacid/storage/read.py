@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from hiveacid.layout.directories import AcidDirectory, DataFile, written_by
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import (
     AcidMode,
     Column,
@@ -21,7 +22,6 @@ from hiveacid.model.tables import (
     Table,
     row_format,
 )
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.early import OpenedEarly, in_order
 from hiveacid.storage.filesystem import Files, FileSystem

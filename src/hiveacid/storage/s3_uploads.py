@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from html import unescape
 from typing import IO, Final
@@ -84,7 +85,7 @@ class OpenUpload:
 
 
 @dataclass(slots=True)
-class OpenObject:
+class OpenObject(AbstractContextManager["OpenObject"]):
     """A file that is there, whole, once it is closed: by one request where it has no more bytes
     than a part. A context manager, which leaves nothing where its block ends in an error.
     """
@@ -94,9 +95,6 @@ class OpenObject:
     complete: Callable[[], None]
     give_up: Callable[[], None]
     closed: bool = False
-
-    def __enter__(self) -> OpenObject:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import AcidError, CardinalityError
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import StatementId
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
 from hiveacid.storage.plain.writers import RowFileWriter, open_row_writer, write_no_rows
@@ -56,7 +56,7 @@ _Place = tuple[tuple[str | None, ...], int | None]
 _Row = tuple[_Place, tuple[int, ...]]
 
 
-class Stager:
+class Stager(AbstractContextManager["Stager"]):
     """The staged files of one task. A context manager; what is open is finished on success and
     removed on an exception.
     """
@@ -77,9 +77,6 @@ class Stager:
         self._count = 0
         self.files: list[WrittenFile] = []
         """Those that are finished."""
-
-    def __enter__(self) -> Stager:
-        return self
 
     def __exit__(
         self,

@@ -31,15 +31,15 @@ from hiveacid.layout.directories import (
     staging_name,
 )
 from hiveacid.metastore.api import own
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.commits import StatisticsChange, initial_statistics
 from hiveacid.model.history import CommitFacts
-from hiveacid.model.statistics import StatisticsChange, initial_statistics
+from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import AbortReason, OperationType
 from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement, are_all_in_place, default_location, spellings
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.orc.flushed_file import FlushedFile
+from hiveacid.storage.orc.joined_file import FlushedFile
 from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget, publish_version

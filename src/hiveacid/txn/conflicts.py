@@ -20,19 +20,19 @@ from typing import Any, Protocol
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, LockResponse, Metastore, own
-from hiveacid.model.bucket import RowId
-from hiveacid.model.conflicts import (
+from hiveacid.model.commits import (
     CommittedWrite,
     ConflictUnit,
     ReadSet,
     ReadTable,
+    StatisticsChange,
     UnseenWrite,
     Written,
     by_partition,
     describe_conflict,
 )
 from hiveacid.model.history import CommitFacts, CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.ids import RowId, ValidTxnList
 from hiveacid.model.tables import (
     AcidMode,
     Column,
@@ -44,7 +44,6 @@ from hiveacid.model.tables import (
     WriteId,
 )
 from hiveacid.model.transactions import LockComponent, OperationType, TxnState
-from hiveacid.model.valid import ValidTxnList
 from hiveacid.txn.footprint import Footprint, WriteKind
 from hiveacid.txn.waiting import Manager
 

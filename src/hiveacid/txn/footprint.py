@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from hiveacid.model.conflicts import ReadTable
+from hiveacid.model.commits import ReadTable
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.model.transactions import LockComponent, LockType, OperationType
 

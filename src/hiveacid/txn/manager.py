@@ -23,6 +23,7 @@ from hiveacid.clock import Clock, DaemonThreads, Threads
 from hiveacid.errors import AcidError, InvalidInputError, MetastoreError, NotFoundError
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.compactions import CompactionInfo
+from hiveacid.model.ids import ValidTxnList
 from hiveacid.model.tables import (
     RETENTION,
     AcidMode,
@@ -40,7 +41,6 @@ from hiveacid.model.transactions import (
     TxnState,
     TxnType,
 )
-from hiveacid.model.valid import ValidTxnList
 from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings
 from hiveacid.storage.failures import Retries

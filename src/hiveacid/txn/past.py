@@ -31,8 +31,8 @@ from hiveacid.layout.directories import (
 from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase, own
 from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version
+from hiveacid.model.ids import RangeValidity, ValidTxnList
 from hiveacid.model.tables import LONG_MAX, AcidMode, Partition, Table
-from hiveacid.model.valid import RangeValidity, ValidTxnList
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import OfThen, read_snapshot
 

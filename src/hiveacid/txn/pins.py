@@ -30,8 +30,8 @@ from hiveacid.errors import (
 from hiveacid.layout.directories import name_of_partition
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.history import AsOf, ConsumerMove, Floor, Pin, PinKind, Version
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.txn.past import find_version, partitions_then, past_snapshot
 
 if TYPE_CHECKING:

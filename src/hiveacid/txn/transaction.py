@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 
@@ -30,8 +31,8 @@ from hiveacid.errors import (
 )
 from hiveacid.layout.directories import Snapshot
 from hiveacid.metastore.api import own
-from hiveacid.model.conflicts import CommittedWrite, ConflictUnit, Written
-from hiveacid.model.statistics import StatisticsChange
+from hiveacid.model.commits import CommittedWrite, ConflictUnit, StatisticsChange, Written
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import (
     MAX_STATEMENT_ID,
     AcidMode,
@@ -45,7 +46,6 @@ from hiveacid.model.tables import (
     check_mode,
 )
 from hiveacid.model.transactions import AbortReason, LockComponent, OperationType, TxnState
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.storage.listing import read_snapshot
 from hiveacid.txn.conflicts import (
     Overlap,
@@ -63,7 +63,7 @@ from hiveacid.txn.waiting import Manager, wait_for_lock
 _LOG = logging.getLogger(__name__)
 
 
-class Transaction:
+class Transaction(AbstractContextManager["Transaction"]):
     """An open transaction; a context manager that aborts on an exception.
 
     Left without one, the caller must have committed (a read-only one is simply closed). Not for
@@ -379,9 +379,6 @@ class Transaction:
             if because is None:
                 raise
             _LOG.info("A read could not be ended: %s", error, extra={"txn": self._id})
-
-    def __enter__(self) -> Transaction:
-        return self
 
     def __exit__(
         self,

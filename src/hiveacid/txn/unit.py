@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar
@@ -28,7 +28,7 @@ from hiveacid.errors import (
     NotFoundError,
     TransactionError,
 )
-from hiveacid.model.conflicts import Written
+from hiveacid.model.commits import Written
 from hiveacid.model.tables import TxnId
 from hiveacid.model.transactions import TxnState
 from hiveacid.txn.conflicts import Overlap, Pending
@@ -61,7 +61,7 @@ class _Mark:
     records: frozenset[Written]
 
 
-class UnitOfWork:
+class UnitOfWork(AbstractContextManager["UnitOfWork"]):
     """A transaction and what its statements did so far; those of several threads take turns.
 
     It is begun when ``txn`` is first asked for, by its first statement: a transaction sees nothing
@@ -259,9 +259,6 @@ class UnitOfWork:
                 self._take_all_back()
             else:
                 self._leave_all()
-
-    def __enter__(self) -> UnitOfWork:
-        return self
 
     def __exit__(
         self,

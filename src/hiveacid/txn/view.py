@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import NotFoundError
+from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.history import AsOf, Version
-from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Database, Partition, Table, TableName
 from hiveacid.txn.past import as_it_was, find_version
 

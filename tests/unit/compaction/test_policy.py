@@ -18,8 +18,8 @@ from hiveacid.compaction.policy import (
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.compactions import CompactionType
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Table, TableName
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.settings import Settings
 
 MAJOR, MINOR = CompactionType.MAJOR, CompactionType.MINOR

@@ -20,10 +20,9 @@ from hiveacid.layout.compaction import MajorCompaction, RewritePlan
 from hiveacid.layout.directories import BaseName
 from hiveacid.layout.events import Operation
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList, encode_bucket
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Table, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.settings import Settings
 from hiveacid.storage.merge import event_merge

@@ -7,7 +7,7 @@ import pytest
 from hiveacid.layout.compaction import Kept, plan_cleaning, plan_major, plan_minor
 from hiveacid.layout.directories import AcidDirectory, DeltaName, format_base, format_delta
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
+from hiveacid.model.ids import ListKind, ValidTxnList, ValidWriteIdList
 
 ALL = "t:100:9223372036854775807::"
 

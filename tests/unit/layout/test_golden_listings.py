@@ -14,9 +14,8 @@ from tests.recorded import golden_names, golden_path
 
 from hiveacid.layout.directories import METADATA_FILE, AcidDirectory, parse_partition_name
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.ids import BucketCodec, ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 pytestmark = pytest.mark.slow
 

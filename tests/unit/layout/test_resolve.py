@@ -7,8 +7,8 @@ import pytest
 from hiveacid.errors import FormatError, InternalError, SnapshotExpiredError
 from hiveacid.layout.directories import AcidDirectory, parse_directory
 from hiveacid.layout.resolve import Entry, may_be_raw, resolve
+from hiveacid.model.ids import ListKind, ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode
-from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
 
 ALL = "t:100:9223372036854775807::"
 COMPACTED = '{"thisFileVersion":"0","dataFormat":"compacted"}'

@@ -10,7 +10,7 @@ import pytest
 
 from hiveacid.errors import SnapshotExpiredError
 from hiveacid.layout.resolve import Entry, resolve
-from hiveacid.model.valid import ListKind, ValidTxnList, ValidWriteIdList
+from hiveacid.model.ids import ListKind, ValidTxnList, ValidWriteIdList
 
 VECTORS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "data" / "acid_state_vectors.json").read_text()

@@ -20,7 +20,7 @@ from hiveacid.layout.events import (
     parse_stats,
     usable_key_index,
 )
-from hiveacid.model.bucket import RowId
+from hiveacid.model.ids import RowId
 
 
 def test_markers_are_hives_bytes() -> None:

@@ -13,9 +13,8 @@ from tests.postgres import PostgresServer
 
 from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError, NotFoundError
-from hiveacid.metastore.connect import connect
+from hiveacid.metastore.connect import MIGRATIONS, Opening, connect, schema_differences
 from hiveacid.metastore.sql import schema
-from hiveacid.metastore.sql.migrations import MIGRATIONS, Opening, schema_differences
 
 _OLDEST = Path(__file__).parents[2] / "data" / "metastore"
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from hiveacid.metastore.connect import SqlMetastore
-from hiveacid.model.statistics import ColumnStatistics, StatisticsChange, initial_statistics
+from hiveacid.model.commits import ColumnStatistics, StatisticsChange, initial_statistics
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Column, Database, Partition, Table, TableName, TxnId
 from hiveacid.model.transactions import OperationType
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 
 T = TableName("d", "t")
 ACID = {"transactional": "true"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.errors import FormatError, InvalidInputError
-from hiveacid.model.bucket import BucketCodec, RowId, bucket_id_of, encode_bucket
+from hiveacid.model.ids import BucketCodec, RowId, bucket_id_of, encode_bucket
 from hiveacid.model.types import (
     BINARY,
     DOUBLE,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hiveacid.model.statistics import ColumnStatistics
+from hiveacid.model.commits import ColumnStatistics
 
 
 def test_partitions_together() -> None:

@@ -7,13 +7,13 @@ import time
 import pytest
 
 from hiveacid.errors import FormatError
-from hiveacid.model.tables import LONG_MAX
-from hiveacid.model.valid import (
+from hiveacid.model.ids import (
     ListKind,
     RangeValidity,
     ValidTxnList,
     ValidWriteIdList,
 )
+from hiveacid.model.tables import LONG_MAX
 
 ALL, SOME, NONE = RangeValidity
 

@@ -12,7 +12,7 @@ import pytest
 
 from hiveacid import read_changes
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.session import Session
 from hiveacid.table import AcidTable
 

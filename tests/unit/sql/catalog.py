@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hiveacid.model.history import AsOf, Version
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import BucketSpec, Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import PrimitiveType
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one
 from hiveacid.statements.constraints import Constraints, constraint_properties
 

@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from hiveacid.model.history import AsOf, Version
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -20,7 +21,6 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.sql import bind, parse_one
 from hiveacid.sql.needs import lookup_of
 from hiveacid.statements.values import Delete, Insert, Merge, Query, Update

@@ -15,8 +15,8 @@ from tests.s3_memory import Memory, memory_server
 import hiveacid
 from hiveacid.errors import MissingFileError
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Partition, WriteId
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.session import Session
 from hiveacid.storage import early
 from hiveacid.storage.early import OpenedEarly

@@ -9,7 +9,7 @@ import pytest
 
 from hiveacid.errors import FormatError, InvalidInputError, MissingFileError, StorageError
 from hiveacid.layout.resolve import resolve
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.target import FileKind, WrittenFile, publish, retract

@@ -13,13 +13,12 @@ from pyarrow import orc
 
 from hiveacid.errors import StorageError
 from hiveacid.layout.events import parse_key_index
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.flushed_file import FlushedFile
-from hiveacid.storage.orc.joined_tail import cover
+from hiveacid.storage.orc.joined_file import FlushedFile, cover
 from hiveacid.storage.orc.tail import read_tail
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("varchar(9)")))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.recorded import golden_names, golden_path
 
-from hiveacid.model.bucket import bucket_id_of
+from hiveacid.model.ids import bucket_id_of
 from hiveacid.model.types import DecimalType, HiveType, parse_type
 from hiveacid.storage.arrow_types import NANOSECONDS, arrow_type
 from hiveacid.storage.merge.column_hashing import bucket_ids

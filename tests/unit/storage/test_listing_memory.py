@@ -12,8 +12,8 @@ from typing import cast
 
 import pytest
 
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import Partition, Table, TableName
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 from hiveacid.sql import parse_columns
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import list_partitions, read_snapshot

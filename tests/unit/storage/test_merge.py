@@ -17,10 +17,9 @@ from pyarrow import orc
 
 from hiveacid.errors import FormatError, MissingFileError, NotFoundError
 from hiveacid.layout.resolve import resolve
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import ValidWriteIdList, encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.reading.rows import read_arrow
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.layout.events import EVENT_FIELDS
-from hiveacid.model.bucket import RowId, encode_bucket
+from hiveacid.model.ids import RowId, encode_bucket
 from hiveacid.model.tables import Column, WriteId
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import Files, FileSystem

@@ -12,11 +12,10 @@ import pytest
 
 from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.resolve import resolve
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import ValidWriteIdList, encode_bucket
 from hiveacid.model.predicates import ANYTHING, And, Compare, In, IsNull, Op, Or, Predicate
 from hiveacid.model.tables import AcidMode, BucketSpec, Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.column_hashing import bucket_ids

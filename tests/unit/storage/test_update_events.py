@@ -14,9 +14,9 @@ from pyarrow import orc
 from hiveacid.errors import FormatError
 from hiveacid.layout.events import EVENT_FIELDS, Operation
 from hiveacid.layout.resolve import resolve
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.event_merge import What, live_rows

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from sqlalchemy import Select, and_, bindparam, delete, func, insert, literal, or_, select, update
 
-from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.sql.compaction_rows import (
     ABORT_CLEANUP,
     QUEUE_COLUMNS,
@@ -41,6 +40,7 @@ from hiveacid.metastore.sql.schema import (
 )
 from hiveacid.metastore.sql.txns import min_open_txn, read_open_txns
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
+from hiveacid.metastore.upkeep import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.model.compactions import (
     NO_COMPACTION,
     CompactionId,
@@ -48,9 +48,9 @@ from hiveacid.model.compactions import (
     CompactionState,
     CompactionType,
 )
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, TableName, WriteId
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _C = COMPLETED_TXN_COMPONENTS.c
 _T = TXN_COMPONENTS.c

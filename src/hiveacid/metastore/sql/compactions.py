@@ -9,7 +9,6 @@ from typing import Final
 from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError
-from hiveacid.metastore.compaction_queue import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
     QUEUE_COLUMNS,
@@ -28,6 +27,7 @@ from hiveacid.metastore.sql.compaction_rows import (
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import COMPACTION_QUEUE
 from hiveacid.metastore.sql.write_ids import insert_components, read_valid_write_ids
+from hiveacid.metastore.upkeep import CompactionOptions, CompactionQueue, CompactionUpkeep
 from hiveacid.model.compactions import (
     COVERED_BY,
     NO_COMPACTION,

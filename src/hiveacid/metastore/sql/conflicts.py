@@ -45,16 +45,16 @@ from hiveacid.metastore.sql.write_ids import (
     insert_components,
     insert_writes,
 )
-from hiveacid.model.conflicts import (
+from hiveacid.model.commits import (
     CommittedWrite,
     ConflictUnit,
     ReadSet,
+    StatisticsChange,
     UnseenWrite,
     Written,
     describe_unseen,
 )
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.statistics import StatisticsChange
 from hiveacid.model.tables import Column, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
     COMPACTIONS,

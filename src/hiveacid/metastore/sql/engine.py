@@ -27,9 +27,9 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.compaction_queue import CompactionOptions
 from hiveacid.metastore.sql import schema
 from hiveacid.metastore.sql.dialect import Answer, Channel, Dialect, Outcome, Row, UnitKind
+from hiveacid.metastore.upkeep import CompactionOptions
 from hiveacid.model.transactions import LockSemantics
 
 _T = TypeVar("_T")

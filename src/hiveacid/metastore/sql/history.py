@@ -17,7 +17,6 @@ from sqlalchemy import bindparam, exists, func, insert, select, true, update
 from sqlalchemy.types import BigInteger, Integer, String, Text
 
 from hiveacid.errors import NotFoundError, SnapshotExpiredError
-from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import (
     DBS,
     HIVEACID_COMMIT_CLOCK,
@@ -31,9 +30,10 @@ from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.housekeeping import ABORTED_OF, FORGOTTEN_UP_TO
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, table_ids
-from hiveacid.metastore.sql.partition_changes import ask_partitions_since, came_since, tick
+from hiveacid.metastore.sql.pins import ask_partitions_since, came_since, tick
 from hiveacid.metastore.sql.schema import COMPLETED_TXN_COMPONENTS, TXN_TO_WRITE_ID, TXNS
 from hiveacid.metastore.sql.write_ids import read_valid_write_ids
+from hiveacid.metastore.upkeep import Past
 from hiveacid.model.history import (
     WHOLE_TABLE,
     Commit,
@@ -44,9 +44,9 @@ from hiveacid.model.history import (
     Version,
     state_after,
 )
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, Column, TableName, TxnId, WriteId
 from hiveacid.model.types import parse_type
-from hiveacid.model.valid import ValidWriteIdList
 
 _C = HIVEACID_COMMITS.c
 _K = HIVEACID_COMMIT_CLOCK.c

@@ -58,7 +58,7 @@ from hiveacid.metastore.sql.schema import (
     TXN_TO_WRITE_ID,
     WRITE_SET,
 )
-from hiveacid.model.statistics import STATISTICS_KEYS
+from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.tables import (
     RENAMING_TO,
     STORAGE_CLASSES,

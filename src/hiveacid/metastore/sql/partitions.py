@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, partition_name
 from hiveacid.metastore.api import Catalog, Claim
-from hiveacid.metastore.sql import partition_changes as past
+from hiveacid.metastore.sql import pins as past
 from hiveacid.metastore.sql.catalog_schema import (
     DATABASE_PARAMS,
     DBS,
@@ -42,7 +42,7 @@ from hiveacid.metastore.sql.objects import (
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.metastore.sql.tables import delete_table
 from hiveacid.model import tables as model
-from hiveacid.model.statistics import STATISTICS_KEYS
+from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.tables import Partition, TableName
 
 _D = DBS.c

@@ -32,7 +32,6 @@ from sqlalchemy.sql import ColumnElement
 from hiveacid.errors import ConflictError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, OwnDatabase
-from hiveacid.metastore.past import Past
 from hiveacid.metastore.sql.catalog_schema import (
     DBS,
     PART_COL_STATS,
@@ -47,8 +46,8 @@ from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Part, Unit, one_of
 from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids, take_ids
 from hiveacid.metastore.sql.schema import HIVEACID_STREAM_BATCHES, TXN_TO_WRITE_ID, TXNS
-from hiveacid.model.history import StreamBatch
-from hiveacid.model.statistics import (
+from hiveacid.metastore.upkeep import Past
+from hiveacid.model.commits import (
     ACCURATE,
     ROWS,
     STATISTICS_KEYS,
@@ -57,9 +56,10 @@ from hiveacid.model.statistics import (
     changed,
     row_count,
 )
+from hiveacid.model.history import StreamBatch
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import TableName, TxnId
 from hiveacid.model.transactions import OperationType, TxnState
-from hiveacid.model.valid import ValidWriteIdList
 
 _W = TXN_TO_WRITE_ID.c
 _PARTITIONED: Final = exists().where(PARTITION_KEYS.c.TBL_ID == TBLS.c.TBL_ID)

@@ -49,10 +49,10 @@ from hiveacid.metastore.sql.objects import (
     stored_parameters,
     take_ids,
 )
-from hiveacid.metastore.sql.partition_changes import keep_dropped, note_added
+from hiveacid.metastore.sql.pins import keep_dropped, note_added
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
+from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.history import WHOLE_TABLE
-from hiveacid.model.statistics import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
 
 _T = TBLS.c

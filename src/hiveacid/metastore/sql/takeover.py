@@ -28,9 +28,9 @@ from hiveacid.metastore.sql.write_ids import (
     last_write_id,
     read_valid_write_ids,
 )
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import Partition, Table, TableName, TxnId
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _T = TXNS.c
 _INSERT_TXN: Final = insert(TXNS).values(

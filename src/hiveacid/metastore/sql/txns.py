@@ -25,6 +25,7 @@ from hiveacid.metastore.sql.schema import (
     REPL_TXN_MAP,
     TXNS,
 )
+from hiveacid.model.ids import ValidTxnList
 from hiveacid.model.tables import LONG_MAX, LockId, TxnId
 from hiveacid.model.transactions import (
     COMPACTIONS,
@@ -34,7 +35,6 @@ from hiveacid.model.transactions import (
     TxnState,
     TxnType,
 )
-from hiveacid.model.valid import ValidTxnList
 
 _T = TXNS.c
 _OPEN: Final = TxnState.OPEN.value

@@ -16,9 +16,9 @@ from hiveacid.metastore.sql.dialect import packed, unpacked
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID, WRITE_SET
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, TableName, TxnId, WriteId
 from hiveacid.model.transactions import LockComponent, OperationType, TxnType
-from hiveacid.model.valid import ValidTxnList, ValidWriteIdList
 
 _W = TXN_TO_WRITE_ID.c
 _N = NEXT_WRITE_ID.c

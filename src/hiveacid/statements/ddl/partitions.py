@@ -14,7 +14,7 @@ from functools import partial
 
 from hiveacid.errors import AcidError, AlreadyExistsError, InvalidInputError
 from hiveacid.layout.directories import partition_name
-from hiveacid.model.statistics import initial_statistics
+from hiveacid.model.commits import initial_statistics
 from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName, TxnId
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id

@@ -22,7 +22,7 @@ from hiveacid.errors import (
     StorageError,
     UnsupportedError,
 )
-from hiveacid.model.statistics import initial_statistics
+from hiveacid.model.commits import initial_statistics
 from hiveacid.model.tables import (
     AcidMode,
     BucketSpec,

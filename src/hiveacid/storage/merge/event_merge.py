@@ -23,8 +23,8 @@ import pyarrow as pa
 from hiveacid.errors import FormatError
 from hiveacid.layout.directories import DataFile, DeltaName
 from hiveacid.layout.events import EVENT_FIELDS, KEY_INDEX_KEY, Operation, usable_key_index
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Column
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.merge.delete_set import Bools, DeleteSet
 from hiveacid.storage.merge.sources import (

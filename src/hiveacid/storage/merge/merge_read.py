@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from hiveacid.layout.directories import AcidDirectory
 from hiveacid.layout.events import OriginalRows
+from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.predicates import (
     ANYTHING,
     And,
@@ -38,7 +39,6 @@ from hiveacid.model.predicates import (
     columns_of,
 )
 from hiveacid.model.tables import Column
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning

@@ -9,10 +9,9 @@ import numpy as np
 
 from hiveacid.errors import MissingFileError
 from hiveacid.layout.directories import BUCKET_PREFIX, BaseName, DeltaName, parse_directory
-from hiveacid.model.bucket import RowId
-from hiveacid.model.conflicts import ROWS_NAMED
+from hiveacid.model.commits import ROWS_NAMED
+from hiveacid.model.ids import RowId, ValidWriteIdList
 from hiveacid.model.tables import WriteId
-from hiveacid.model.valid import ValidWriteIdList
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct
 from hiveacid.storage.merge.sources import check_holds_deletes, numpy_of, read_delete_keys

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.layout.compaction import Rebalance
 from hiveacid.layout.events import Operation
-from hiveacid.model.bucket import encode_bucket
+from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import Column
 from hiveacid.storage.merge.bucket_rewrite import RewriterBasis
 from hiveacid.storage.merge.event_merge import Events, What, joined, live_rows

@@ -25,8 +25,7 @@ from hiveacid.layout.events import (
     OriginalRows,
     assign_row_ids,
 )
-from hiveacid.model.bucket import bucket_id_of
-from hiveacid.model.valid import ValidWriteIdList
+from hiveacid.model.ids import ValidWriteIdList, bucket_id_of
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import (
     Bools,

@@ -34,9 +34,7 @@ from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.damage import check_columns, is_checkable
 from hiveacid.storage.orc.statistics import RowRun, integer_range, only_inserts, run_of
-from hiveacid.storage.orc.tail import OrcTail, read_tail_of
-from hiveacid.storage.orc.texts_at import Dictionaries, texts_at
-from hiveacid.storage.orc.timestamps import (
+from hiveacid.storage.orc.streams import (
     UTC_NAMES,
     StripeStreams,
     as_seconds,
@@ -44,6 +42,8 @@ from hiveacid.storage.orc.timestamps import (
     is_near_1970,
     timestamps_of,
 )
+from hiveacid.storage.orc.tail import OrcTail, read_tail_of
+from hiveacid.storage.orc.texts_at import Dictionaries, texts_at
 from hiveacid.storage.ranged import FileReader, Opener, Prefix
 
 

@@ -9,6 +9,7 @@ remembered where a stripe may end: the ORC writer looks whether it is full once 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -28,7 +29,7 @@ from hiveacid.layout.events import (
     file_metadata,
     format_key_index,
 )
-from hiveacid.model.bucket import RowId
+from hiveacid.model.ids import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
     CharType,
@@ -43,8 +44,8 @@ from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.early_times import holds_postponed, postponed
 from hiveacid.storage.orc.output import Destination, OrcOutput, writer_settings
+from hiveacid.storage.orc.streams import FRACTION, MICROS, is_with_fraction
 from hiveacid.storage.orc.tail import OrcTail
-from hiveacid.storage.orc.timestamps import FRACTION, MICROS, is_with_fraction
 from hiveacid.storage.target import FileKind
 
 _EVENT_BATCH_ROWS: Final = 8192
@@ -72,7 +73,7 @@ class FinishedStripes:
     text_types: Mapping[int, CharType | VarcharType]
 
 
-class BucketFileWriter:
+class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
     """Writes one file. Nothing is created before the first row: no rows, no file.
 
     As a context manager it closes on success and aborts on an exception. One kind of ``write_``
@@ -124,9 +125,6 @@ class BucketFileWriter:
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
         self._ends: list[tuple[npt.NDArray[np.int64], ...]] = []
-
-    def __enter__(self) -> BucketFileWriter:
-        return self
 
     def __exit__(
         self,

@@ -23,15 +23,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.storage.arrow_types import TICKS, leaves, with_children
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.tail import (
-    Compression,
-    OrcTail,
-    decompress,
-    parse_message,
-    stored,
-    stripes_of,
-)
-from hiveacid.storage.orc.timestamps import (
+from hiveacid.storage.orc.streams import (
     EPOCH_S,
     SECONDARY,
     TIMESTAMP_KINDS,
@@ -41,6 +33,14 @@ from hiveacid.storage.orc.timestamps import (
     decode_seconds,
     encode_nanoseconds,
     encode_signed,
+)
+from hiveacid.storage.orc.tail import (
+    Compression,
+    OrcTail,
+    decompress,
+    parse_message,
+    stored,
+    stripes_of,
 )
 
 _SHIFT_S: Final = 10**12

@@ -29,8 +29,8 @@ from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.failures import Removing, remove_failed, storage_error
 from hiveacid.storage.orc.early_times import set_back
+from hiveacid.storage.orc.streams import Int16s
 from hiveacid.storage.orc.tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
-from hiveacid.storage.orc.timestamps import Int16s
 from hiveacid.storage.target import FileKind
 
 _BATCH_ROWS = 1024

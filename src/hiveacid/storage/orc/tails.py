@@ -16,8 +16,8 @@ from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
 from hiveacid.storage.early import in_order
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.orc.streams import TIMESTAMP_KINDS
 from hiveacid.storage.orc.tail import OrcTail, read_tail
-from hiveacid.storage.orc.timestamps import TIMESTAMP_KINDS
 
 
 def check_tails(snapshot: Snapshot, *, files: Files) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.storage.orc.damage import damage
-from hiveacid.storage.orc.timestamps import WIDTHS, StripeStreams, column_of
+from hiveacid.storage.orc.streams import WIDTHS, StripeStreams, column_of
 
 Int64s = npt.NDArray[np.int64]
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from hiveacid.layout import events
 from hiveacid.layout.directories import AcidDirectory, DataFile, Snapshot, SnapshotPart
-from hiveacid.model.bucket import BucketCodec
+from hiveacid.model.ids import BucketCodec
 from hiveacid.model.predicates import (
     ANYTHING,
     NOTHING,

@@ -1,5 +1,5 @@
-"""Timestamps that Arrow's ORC reader refuses or gets wrong: put together from the streams of their
-column in one stripe, seconds and coded nanoseconds, at any depth.
+"""Streams of a stripe that are decoded beside Arrow's ORC reader: timestamps, which it refuses or
+gets wrong, at any depth.
 
 Arrow's ORC reader knows timestamps of 1677 to 2262 only. For others the same file is read with its
 timestamps declared ``bigint`` (``as_seconds``): a timestamp's DATA stream has a bigint's form and
