@@ -32,7 +32,9 @@ notes.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from logging import Logger
 from typing import ClassVar
 
 
@@ -247,3 +249,16 @@ class InternalError(AcidError):
     """An invariant of hiveacid is broken: a bug; please report it."""
 
     kind = "internal"
+
+
+@contextmanager
+def tolerated(
+    log: Logger, text: str, *facts: object, only: type[AcidError] = AcidError, **extra: object
+) -> Iterator[None]:
+    """Where an error of ours, or ``only`` of one class, must stop nothing: it ends the block, and
+    is a warning in the log, ``text`` with the ``facts`` and the error itself in it.
+    """
+    try:
+        yield
+    except only as error:
+        log.warning(text, *facts, error, extra=extra, stacklevel=3)

@@ -35,7 +35,7 @@ from hiveacid.compaction.cleaning import (
     removable,
 )
 from hiveacid.compaction.rewrites import find_partition, find_table
-from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError
+from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError, tolerated
 from hiveacid.layout.compaction import CleaningPlan, Kept, floor_of, settled_aborts
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState, CompactionType
@@ -415,23 +415,19 @@ class Cleaner:
         return tuple(dict.fromkeys((root, *outside)))
 
     def _retry(self, entry: CompactionInfo, error: AcidError) -> None:
-        try:
+        with tolerated(_LOG, "Cleaning %s cannot be put off: %s", entry.id):
             self._queue.retry_cleaning(entry, error.message)
-        except AcidError as failure:
-            _LOG.warning("Cleaning %s cannot be put off: %s", entry.id, failure)
 
 
 def _end_uploads(fs: FileSystem, root: str, orphans: Orphans) -> None:
     def is_over(_: str, began_ns: int) -> bool:
         return began_ns < orphans.unnamed_before_ns
 
-    try:
+    # what may be read is clean without it
+    with tolerated(_LOG, "Uploads stay: %s", only=StorageError, path=root):
         ended = fs.end_uploads(root, if_=is_over)
-    except StorageError as error:  # what may be read is clean without it
-        _LOG.warning("Uploads stay: %s", error, extra={"path": root})
-        return
-    if ended:
-        _LOG.info("Ended %s uploads below %s", len(ended), root)
+        if ended:
+            _LOG.info("Ended %s uploads below %s", len(ended), root)
 
 
 def _of_aborts(entry: CompactionInfo) -> bool:

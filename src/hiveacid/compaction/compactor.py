@@ -12,7 +12,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -77,13 +78,11 @@ class Compactor:
         needs; the pools of what was asked for.
         """
         initiator = self.initiator
-        try:
+        with self._noting("initiator"):
             if tables is not None:
                 return self._asked(initiator.look_at(tables))
             return self._asked(initiator.run_cycle() if always else initiator.run_if_due())
-        except AcidError as error:
-            self._failed("initiator", error)
-            return frozenset()
+        return frozenset()
 
     def _asked(self, verdicts: Iterable[Verdict]) -> frozenset[str | None]:
         asked = [one.compaction for one in verdicts if one.compaction is not None]
@@ -101,58 +100,45 @@ class Compactor:
 
     def work(self, worker: Worker, *, pool: str | None) -> CompactionResult | None:
         """One compaction of a pool; None where there is nothing to do, or nothing can be had."""
-        try:
+        result = None
+        with self._noting("worker"):
             result = worker.run_next(pool=pool)
-        except AcidError as error:
-            self._failed("worker", error)
-            return None
         if result is not None:
             self.metrics.add_compaction(result)
         return result
 
     def clean(self) -> bool:
         """One round of the cleaner; whether something is left for another one."""
-        try:
+        with self._noting("cleaner"):
             self._cleaned(self._cleaner, None)
             entries = self._client.metastore.show_compactions()
-        except AcidError as error:
-            self._failed("cleaner", error)
-            return True
-        return any(one.state is CompactionState.READY_FOR_CLEANING for one in entries)
+            return any(one.state is CompactionState.READY_FOR_CLEANING for one in entries)
+        return True
 
     def housekeep(self, *, always: bool = False) -> None:
         """End transactions that have timed out, of killed workers and readers, and forget what
         nobody needs; once in the interval of the settings for all processes, unless ``always``.
         """
         interval_s = 0.0 if always else self._client.settings.housekeeping_interval_s
-        try:
+        with self._noting("housekeeper"):
             self._client.own.run_housekeeping(interval_s=interval_s)
-        except AcidError as error:
-            self._failed("housekeeper", error)
 
     def relieve(self) -> None:
         """Give back what dead workers hold, for who waits for it and may be all alone."""
         self.housekeep()
-        try:
+        with self._noting("initiator"):
             self.initiator.relieve_if_due()
-        except AcidError as error:
-            self._failed("initiator", error)
 
     def sweep(self, *, always: bool = False) -> None:
         """Remove what killed writers left staged, in all tables; once an hour for all processes of
         a metastore, unless ``always``.
         """
-        try:
+        with self._noting("sweeper"):
             turn = self._client.own.begin_cycle(_SWEEP_TURN, interval_s=_SWEEP_S)
             tables = tuple(self._cleaner.all_tables()) if always or turn is not None else ()
-        except AcidError as error:
-            self._failed("sweeper", error)
-            return
-        for table in tables:
-            try:
-                self.metrics.add(REMOVED, len(self._cleaner.sweep((table,))))
-            except AcidError as error:  # noqa: PERF203 - one table's directory says nothing of others
-                self._failed("sweeper", error)
+            for table in tables:
+                with self._noting("sweeper"):  # one table's directory says nothing of others
+                    self.metrics.add(REMOVED, len(self._cleaner.sweep((table,))))
 
     def clean_tables(
         self, tables: Sequence[Table] | None, *, dry_run: bool, retain_s: float | None = None
@@ -197,9 +183,14 @@ class Compactor:
         ]
         return len(store.abort_txns(txns, reason=AbortReason.COMPACTION)) if txns else 0
 
-    def _failed(self, what: str, error: AcidError) -> None:
-        _LOG.warning("The %s failed: %s", what, error)
-        self.metrics.add(ERRORS, what=what)
+    @contextmanager
+    def _noting(self, what: str) -> Iterator[None]:
+        """What fails in one round is noted, and tried again in the next."""
+        try:
+            yield
+        except AcidError as error:
+            _LOG.warning("The %s failed: %s", what, error)
+            self.metrics.add(ERRORS, what=what)
 
 
 _TURN_S: Final = 10.0

@@ -22,7 +22,13 @@ from typing import Protocol
 
 from hiveacid.client import Client
 from hiveacid.compaction.rewrites import check_versions, find_partition, find_table
-from hiveacid.errors import AcidError, CommitOutcomeUnknownError, LockError, NotFoundError
+from hiveacid.errors import (
+    AcidError,
+    CommitOutcomeUnknownError,
+    LockError,
+    NotFoundError,
+    tolerated,
+)
 from hiveacid.layout.compaction import (
     MajorCompaction,
     MinorCompaction,
@@ -215,10 +221,8 @@ class Worker:
         try:
             yield
         finally:
-            try:
+            with tolerated(_LOG, "Unlock failed, the time-out will do: %s"):
                 manager.unlock(lock)
-            except AcidError as error:
-                _LOG.warning("Unlock failed, the time-out will do: %s", error)
 
     def _compact(
         self, entry: CompactionInfo, txn: Transaction, published: list[tuple[FileSystem, str]]
@@ -451,25 +455,19 @@ def _publish(
 
 def _take_back(fs: FileSystem, path: str) -> None:
     """Delete what was made; what stays never counts, and the cleaner removes it."""
-    try:
+    with tolerated(_LOG, "A compaction's directory stays: %s", path=path):
         fs.end_uploads(path, if_=lambda *_: True)
         fs.delete_directory(path)
-    except AcidError as error:
-        _LOG.warning("A compaction's directory stays: %s", error, extra={"path": path})
 
 
 def _is_aborted(txn: Transaction, *, because: BaseException) -> bool:
     """Abort; whether it is known to be: until then its result may count, and be all there is."""
-    try:
+    with tolerated(_LOG, "Abort failed, the time-out will do: %s", txn=txn.id):
         txn.abort(f"compaction failed: {because}")
-    except AcidError as error:
-        _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": txn.id})
     return _look_up(txn) is TxnState.ABORTED
 
 
 def _look_up(txn: Transaction) -> TxnState | None:
-    try:
+    with tolerated(_LOG, "The outcome cannot be looked up: %s", txn=txn.id):
         return txn.look_up()
-    except AcidError as error:
-        _LOG.warning("The outcome cannot be looked up: %s", error, extra={"txn": txn.id})
-        return None
+    return None

@@ -240,16 +240,23 @@ def residual(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> Predica
     """What is left to decide in a place where the columns of ``ranges`` are the same everywhere
     (``exactly``); ``NOTHING`` where no row can meet it.
     """
-    if isinstance(predicate, And):
-        parts = [residual(part, ranges) for part in predicate.parts]
-        return NOTHING if NOTHING in parts else conjunction(tuple(parts))
-    if isinstance(predicate, Or):
-        parts = [residual(part, ranges) for part in predicate.parts]
-        left = tuple(part for part in parts if part != NOTHING)
-        return disjunction(left) if left else NOTHING
-    if isinstance(predicate, Anything) or predicate.column not in ranges:
-        return predicate
-    return ANYTHING if may_match(predicate, ranges) else NOTHING
+
+    def left(leaf: Compare | In | IsNull) -> Predicate:
+        if leaf.column not in ranges:
+            return leaf
+        return ANYTHING if may_match(leaf, ranges) else NOTHING
+
+    return _changed(predicate, left)
+
+
+def _changed(predicate: Predicate, of: Callable[[Compare | In | IsNull], Predicate]) -> Predicate:
+    """The predicate with what ``of`` makes of each leaf in its place."""
+    if isinstance(predicate, And | Or):
+        parts = tuple(_changed(part, of) for part in predicate.parts)
+        if isinstance(predicate, And):
+            return NOTHING if NOTHING in parts else conjunction(parts)
+        return disjunction(tuple(part for part in parts if part != NOTHING))
+    return predicate if isinstance(predicate, Anything) else of(predicate)
 
 
 def equal_values(predicate: Predicate, column: str) -> frozenset[Constant] | None:
@@ -283,27 +290,24 @@ def typed(predicate: Predicate, types: Mapping[str, HiveType]) -> Predicate:
     Comparisons whose meaning depends on a conversion that Spark and Hive may do otherwise
     become ``ANYTHING``, as do columns that ``types`` does not have.
     """
-    if isinstance(predicate, And):
-        return conjunction(tuple(typed(part, types) for part in predicate.parts))
-    if isinstance(predicate, Or):
-        return disjunction(tuple(typed(part, types) for part in predicate.parts))
-    if isinstance(predicate, Anything):
-        return predicate
-    kind = types.get(predicate.column)
+    return _changed(predicate, lambda leaf: _typed(leaf, types.get(leaf.column)))
+
+
+def _typed(leaf: Compare | In | IsNull, kind: HiveType | None) -> Predicate:
     if kind is None:
         return ANYTHING
-    if isinstance(predicate, IsNull):
-        return predicate
-    if isinstance(predicate, In):
-        values = [constant(value, kind) for value in predicate.values]
+    if isinstance(leaf, IsNull):
+        return leaf
+    if isinstance(leaf, In):
+        values = [constant(value, kind) for value in leaf.values]
         known = frozenset(value for value in values if value is not None)
-        return In(predicate.column, known) if len(known) == len(values) else ANYTHING
-    value = constant(predicate.value, kind)
+        return In(leaf.column, known) if len(known) == len(values) else ANYTHING
+    value = constant(leaf.value, kind)
     if value is None:
         return ANYTHING
-    if _is_float(kind) and predicate.op in (Op.GT, Op.GE, Op.NE):
+    if _is_float(kind) and leaf.op in (Op.GT, Op.GE, Op.NE):
         return ANYTHING  # NaN is greater than every number, and no statistics mention it
-    return Compare(predicate.column, predicate.op, value)
+    return Compare(leaf.column, leaf.op, value)
 
 
 def constant(value: Constant, kind: HiveType) -> Constant | None:

@@ -23,7 +23,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import AcidError, InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError, tolerated
 from hiveacid.layout.directories import Snapshot, default_partition_value
 from hiveacid.model.history import as_of
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
@@ -260,10 +260,8 @@ def _until_closed(
 
 def _end(close: Callable[[], None]) -> None:
     """The rows are read: a lease that cannot be given back now ends by itself."""
-    try:
+    with tolerated(_log, "A read lease ends by itself: %s"):
         close()
-    except AcidError as error:
-        _log.warning("A read lease ends by itself: %s", error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,19 +73,6 @@ class SessionTable(Protocol):
         """Begin a read transaction; only partitions that ``keep`` chooses are listed."""
 
 
-class Source(Protocol):
-    """A table that can be read again and again, each time as of that moment."""
-
-    @property
-    def definition(self) -> Table:
-        """Columns and partition columns: by path those of the newest file of the partition that
-        has most of them, and strings.
-        """
-
-    def open(self, *, keep: Keep) -> Lease:
-        """What there is to read now."""
-
-
 @dataclass(frozen=True, slots=True)
 class TableSource:
     """A session's table."""
@@ -107,7 +94,9 @@ class PathSource:
 
     @property
     def definition(self) -> Table:
-        """As the files have it."""
+        """As the files have it: columns those of the newest file of the partition that has most of
+        them, partition columns as strings.
+        """
         return self.snapshot.table
 
     def open(self, *, keep: Keep) -> Lease:
@@ -117,6 +106,10 @@ class PathSource:
         chosen = tuple(parts[partition.values] for partition in kept)
         snapshot = Snapshot(self.snapshot.table, self.snapshot.valid, chosen)
         return Lease(snapshot, lambda: None, self.files)
+
+
+Source = TableSource | PathSource
+"""A table that can be read again and again, each time as of that moment."""
 
 
 def source_of(

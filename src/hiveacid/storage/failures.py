@@ -274,11 +274,17 @@ class Retries:
         return replace(self, _server=_Server(answers=known))
 
     def run(
-        self, step: Callable[[], _Answer], *, subject: str = "", asks_itself: bool = False
+        self,
+        step: Callable[[], _Answer],
+        *,
+        subject: str = "",
+        asks_itself: bool = False,
+        again: Callable[[], _Answer] | None = None,
     ) -> _Answer:
-        """The answer of ``step``; ``subject`` is what it is about, and lets those who wait for one
-        server not ask at once. A step of many requests that ``asks_itself`` counts from where it
-        failed first, and ends where a request of it was given up.
+        """The answer of ``step``, or of ``again`` in its place once it failed; ``subject`` is what
+        it is about, and lets those who wait for one server not ask at once. A step of many requests
+        that ``asks_itself`` counts from where it failed first, and ends where a request of it was
+        given up.
 
         Raises:
             OSError: as the last one of ``step``.
@@ -307,5 +313,6 @@ class Retries:
             else:
                 server.answers, server.given_up_s = True, None
                 return answer
+            step = again or step
             self.clock.sleep_s(pause_s * (0.5 + crc32(f"{name}{pause_s}".encode()) / 2**33))
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)

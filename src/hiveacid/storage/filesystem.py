@@ -273,16 +273,8 @@ class FileSystem:
             self.copy_files(moves)
             self.delete_directory(source)
             return
-        again = False
-
-        def move() -> None:
-            nonlocal again
-            if again and self._is_moved(source, target):
-                return
-            again = True
-            self._fs.move(source, target)
-
-        self._asked(source, move)
+        move = partial(self._fs.move, source, target)
+        self._asked(source, move, again=lambda: self._is_moved(source, target) or move())
 
     def _is_moved(self, source: str, target: str) -> bool:
         """Whether a rename that got no answer was carried out."""
@@ -334,16 +326,13 @@ class FileSystem:
             with mapped(path):
                 requests.asked("DELETE", path, {})
             return
-        again = False
+        delete = partial(self._fs.delete_file, path)
 
-        def delete() -> None:
-            nonlocal again
-            if again and self._fs.get_file_info(path).type == pafs.FileType.NotFound:
-                return
-            again = True
-            self._fs.delete_file(path)
+        def again() -> None:
+            if self._fs.get_file_info(path).type != pafs.FileType.NotFound:
+                delete()
 
-        self._asked(path, delete)
+        self._asked(path, delete, again=again)
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory and all below it; nothing happens where it does not exist."""
@@ -413,10 +402,16 @@ class FileSystem:
         with mapped(path):
             return self._retries.run(made, subject=path, asks_itself=True)
 
-    def _asked(self, path: str, step: Callable[[], _Answer]) -> _Answer:
+    def _asked(
+        self,
+        path: str,
+        step: Callable[[], _Answer],
+        *,
+        again: Callable[[], _Answer] | None = None,
+    ) -> _Answer:
         """What the library answers about a path; again where it fails in passing."""
         with mapped(path):
-            return self._retries.run(step, subject=path)
+            return self._retries.run(step, subject=path, again=again)
 
     def _list(self, path: str, *, recursive: bool) -> tuple[FileInfo, ...]:
         selector = pafs.FileSelector(path, recursive=recursive, allow_not_found=True)

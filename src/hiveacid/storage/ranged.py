@@ -12,6 +12,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -137,13 +138,11 @@ class _Again(_Readable):
         return int(self._file.seek(offset, whence))
 
     def read(self, size: int | None = -1, /) -> bytes:
-        start, is_again = self._file.tell(), False
+        start = self._file.tell()
 
-        def step() -> bytes:
-            nonlocal is_again
-            if is_again and self._anew is not None:
+        def again() -> bytes:
+            if self._anew is not None:
                 self._file = self._anew()
-            is_again = True
             if self._file.tell() != start:
                 self._file.seek(start)
             data: bytes = self._file.read(size)
@@ -151,7 +150,8 @@ class _Again(_Readable):
 
         try:
             with mapped(self._path):
-                data = self._retries.run(step, subject=self._path)
+                step = partial(self._file.read, size)
+                data: bytes = self._retries.run(step, subject=self._path, again=again)
         except StorageError as error:
             self.failure = copy(error)  # without the frames, which hold this file
             raise

@@ -209,17 +209,14 @@ class Uploads:
             for n, tag in enumerate(upload.parts, 1)
         )
         body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
-        again = False
 
-        def step() -> None:
-            nonlocal again
-            if not again or not is_there():
-                again = True
-                query = {"uploadId": upload.number}
-                about(_COMPLETED, self._requests.once("POST", path, query, body))
+        def step() -> str:
+            query = {"uploadId": upload.number}
+            return about(_COMPLETED, self._requests.once("POST", path, query, body))
 
         try:
-            self._requests.retries.run(step, subject=path)
+            retries = self._requests.retries
+            retries.run(step, subject=path, again=lambda: "" if is_there() else step())
         except OSError as error:
             if _GONE not in str(error):
                 raise

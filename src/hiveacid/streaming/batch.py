@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hiveacid.client import Client
-from hiveacid.errors import AcidError, ConflictError, NotFoundError
+from hiveacid.errors import AcidError, ConflictError, NotFoundError, tolerated
 from hiveacid.layout.directories import (
     BucketFileName,
     DeltaName,
@@ -174,10 +174,8 @@ class TransactionBatch:
 
     def give_up(self) -> None:
         """End the batch where ``close`` may fail: what was committed stays readable."""
-        try:
+        with tolerated(_LOG, "A batch was left as it is: %s"):
             self.close()
-        except AcidError as error:
-            _LOG.warning("A batch was left as it is: %s", error)
 
     def _footprint(self) -> Footprint:
         keys = [column.name for column in self.table.partition_columns]

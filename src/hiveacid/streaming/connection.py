@@ -32,6 +32,7 @@ from hiveacid.errors import (
     InvalidInputError,
     NotFoundError,
     TransactionError,
+    tolerated,
 )
 from hiveacid.model.tables import (
     AcidMode,
@@ -475,9 +476,7 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
         """Abort because of an error; what fails in that is left to the time-out."""
         if self._state is not StreamState.OPEN:
             return
-        try:
+        with tolerated(_LOG, "A transaction is left to its time-out: %s"):
             self.abort()
-        except AcidError as failure:
-            _LOG.warning("A transaction is left to its time-out: %s", failure)
         if isinstance(error, CommitOutcomeUnknownError):
             _LOG.warning("Nobody knows whether a transaction was committed: %s", error)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hiveacid.clock import Clock, DaemonThreads, Threads
-from hiveacid.errors import AcidError, InvalidInputError, MetastoreError, NotFoundError
+from hiveacid.errors import AcidError, InvalidInputError, MetastoreError, NotFoundError, tolerated
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.ids import ValidTxnList
@@ -135,7 +135,7 @@ class Heartbeat:
         with self._mutex:
             txns = sorted(self._lost)
             locks = sorted(self._locks)
-        try:
+        with tolerated(_LOG, "Heartbeat failed: %s", only=MetastoreError, txns=txns):
             for lock in locks:
                 self._beat_lock(lock)
             for first, last in _runs(txns):
@@ -143,8 +143,6 @@ class Heartbeat:
                 for txn in (*found.aborted, *found.missing):
                     self._tell_lost(txn)
             own(self._store).run_housekeeping(interval_s=self._settings().housekeeping_interval_s)
-        except MetastoreError as error:
-            _LOG.warning("Heartbeat failed: %s", error, extra={"txns": txns})
 
     def _beat_lock(self, lock: LockId) -> None:
         try:
@@ -399,11 +397,9 @@ class TransactionManager:
         """Give the locks of LOCK TABLE back, end queries' leases and the background work; open
         transactions are left to their time-out.
         """
-        try:
+        with tolerated(_LOG, "Locks are left to their time-out: %s", only=MetastoreError):
             for lock in self.held_locks:
                 self.unlock(lock)
-        except MetastoreError as error:
-            _LOG.warning("Locks are left to their time-out: %s", error)
         self.heartbeat.stop()
         self.heartbeat.end_leases()
 
@@ -422,12 +418,10 @@ class TransactionManager:
         if self._housekept_s is not None and now_s < self._housekept_s + interval_s:
             return
         self._housekept_s = now_s
-        try:
+        with tolerated(_LOG, "Housekeeping failed: %s", only=MetastoreError):
             ours = own(self.metastore)
             ours.run_housekeeping(interval_s=interval_s)
             self.hive_cleans = ours.is_served_by_hive()
-        except MetastoreError as error:
-            _LOG.warning("Housekeeping failed: %s", error)
 
 
 def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -> None:

@@ -28,6 +28,7 @@ from hiveacid.errors import (
     InvalidInputError,
     MetastoreError,
     TransactionError,
+    tolerated,
 )
 from hiveacid.layout.directories import Snapshot
 from hiveacid.metastore.api import own
@@ -470,10 +471,8 @@ class Transaction(AbstractContextManager["Transaction"]):
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
         """Abort while another error is on its way; a failure to do so is left to the time-out."""
         self._end(TxnState.ABORTED, f"{type(because).__name__}: {because}")
-        try:
+        with tolerated(_LOG, "Abort failed, the time-out will do: %s", txn=self._id):
             self._store.abort_txns([self._id], reason=reason)
-        except AcidError as error:
-            _LOG.warning("Abort failed, the time-out will do: %s", error, extra={"txn": self._id})
 
     def _end(self, phase: TxnState, reason: str) -> None:
         # A heartbeat that comes between the commit and here misses the transaction.

@@ -27,6 +27,7 @@ from hiveacid.errors import (
     LockError,
     NotFoundError,
     TransactionError,
+    tolerated,
 )
 from hiveacid.model.commits import Written
 from hiveacid.model.tables import TxnId
@@ -341,7 +342,5 @@ def _run_all(actions: list[Action]) -> None:
 
 
 def _quietly(action: Action) -> None:
-    try:
+    with tolerated(_LOG, "Left undone at the end of a transaction: %s"):
         action()
-    except AcidError as error:
-        _LOG.warning("Left undone at the end of a transaction: %s", error)

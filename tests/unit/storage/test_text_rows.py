@@ -13,8 +13,9 @@ import pytest
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, RowFormat, row_format
 from hiveacid.model.types import parse_type
-from hiveacid.storage.plain.text_format import decode, encode, format_rows, java_numbers
+from hiveacid.storage.evolution import java_numbers
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
+from hiveacid.storage.plain.writers import decode, encode, format_rows
 
 COMMAS = row_format({"field.delim": ","})
 ALL_DELIMITED = row_format(

@@ -225,8 +225,7 @@ class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
             if found is None:
                 return None
             unit.ask(_CLAIM, id=found, worker=worker, version=version, now=unit.now_ms)
-            row = unit.row(_ENTRY, id=found)
-        assert row is not None
+            (row,) = unit.rows(_ENTRY, id=found)
         return info(row)
 
     def set_compactor_txn(
@@ -250,8 +249,7 @@ class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
                 run_as=run_as,
             ):
                 raise _not_worked_on(compaction)
-            row = unit.row(_ENTRY, id=compaction)
-            assert row is not None
+            (row,) = unit.rows(_ENTRY, id=compaction)
             found = info(row)
             insert_components(
                 unit,

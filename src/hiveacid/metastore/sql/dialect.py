@@ -8,8 +8,9 @@ SQLAlchemy Core and ask the dialect.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import reduce
@@ -166,35 +167,44 @@ def _time_of_server(element: Any, compiler: Any, **how: Any) -> str:
     return f"coalesce({given}, {now})"
 
 
-class Dialect(Protocol):
-    """What the units of work ask of a database."""
+class Dialect:
+    """What the units of work ask of a database; as it stands here where writers are alone."""
 
-    has_row_locks: bool
+    has_row_locks: bool = False
     """whether several may write at once, each to rows of its own"""
 
+    @abstractmethod
     def create_engine(self) -> Engine:
         """An engine whose connections run statements outside any implicit transaction."""
 
     def close(self) -> None:
-        """Give back what is not a connection."""
+        """Give back what is not a connection, if there is anything."""
 
+    @abstractmethod
     def begin(self, connection: Any, kind: UnitKind) -> Channel:
         """Begin a unit of work on a connection of the driver; of writers one at a time where the
         database has no row locks.
         """
 
     def writer_turn(self) -> AbstractContextManager[object]:
-        """Held by writers while they write, where the database lets in one at a time."""
+        """Held by writers while they write, where the database lets in one at a time; elsewhere
+        they meet at row locks.
+        """
+        return nullcontext()
 
     def make_durable(self) -> None:
-        """Wait until what this process has committed is on disk; called after a writer's turn.
+        """Wait until what this process has committed is on disk, where a commit that was answered
+        may not be; called after a writer's turn.
 
         Raises:
             OSError: it may not be.
         """
 
     def statement_time_ms(self, begun_ms: int) -> int | None:
-        """What ``server_now`` gets in a unit that began at ``begun_ms`` of the client's clock."""
+        """What ``server_now`` gets in a unit that began at ``begun_ms`` of the client's clock,
+        which counts where the database has none.
+        """
+        return begun_ms
 
     def exclude_opens(self, channel: Channel) -> None:
         """No transaction is opened from here to the end of the unit, and none is being opened."""
@@ -203,23 +213,37 @@ class Dialect(Protocol):
         """Only one unit at a time is behind this."""
 
     def may_pass(self, error: BaseException) -> bool:
-        """Whether the same unit, run again, may succeed: a deadlock, two first inserts of a key."""
+        """Whether the same unit, run again, may succeed: a deadlock, two first inserts of a key. A
+        writer that is alone meets nothing that passes by itself.
+        """
+        del error
+        return False
 
     def look_up(self, connection: Any, unit: int) -> Outcome:
-        """What became of the unit with this id (``Begun.id``)."""
+        """What became of the unit with this id (``Begun.id``); not asked where the process of the
+        database is this one, which answers a commit.
+        """
+        del connection, unit
+        return Outcome.UNKNOWN
 
+    @abstractmethod
     def set_next_txn_id(self, channel: Channel, next_id: int) -> None:
         """Let the next transaction get this id."""
 
+    @abstractmethod
     def next_txn_id(self, channel: Channel) -> int:
         """The id the next transaction will get."""
 
+    @abstractmethod
     def timestamp(self, epoch_ms: int) -> Any:
         """A value for a timestamp column."""
 
     def check_is_ours_or_new(self) -> None:
-        """Raises: MetastoreError where something that is no database of this kind is at the URL."""
+        """Raises: MetastoreError where something that is no database of this kind is at the URL,
+        and its tables do not tell.
+        """
 
+    @abstractmethod
     def table_names(self, channel: Channel) -> frozenset[str]:
         """The tables that exist."""
 

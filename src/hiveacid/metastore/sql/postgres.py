@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from hiveacid.metastore.sql.dialect import (
     Answer,
     Begun,
     Channel,
+    Dialect,
     Immediate,
     Outcome,
     Row,
@@ -41,7 +42,7 @@ _SESSION: Final = (
 )
 
 
-class PostgresDialect:
+class PostgresDialect(Dialect):
     """READ COMMITTED with row locks for writers, as Hive does; one snapshot for readers.
 
     Why not SERIALIZABLE: the protocol takes its decisions behind locks (the transaction's own row,
@@ -88,9 +89,6 @@ class PostgresDialect:
             cursor.execute("SET synchronous_commit = off")
         cursor.close()
 
-    def close(self) -> None:
-        """There are connections alone."""
-
     def begin(self, connection: Any, kind: UnitKind) -> Channel:
         """Begin, and ask for the time and the id by which the outcome can be looked up."""
         if kind is UnitKind.QUERY:
@@ -105,13 +103,6 @@ class PostgresDialect:
             channel.abandon()
             raise
         return channel
-
-    def writer_turn(self) -> AbstractContextManager[object]:
-        """Writers meet at row locks."""
-        return nullcontext()
-
-    def make_durable(self) -> None:
-        """The server answers a commit when it is."""
 
     def statement_time_ms(self, begun_ms: int) -> int | None:
         """The server's clock when the statement comes to it, not when its transaction began."""
@@ -152,9 +143,6 @@ class PostgresDialect:
     def timestamp(self, epoch_ms: int) -> Any:
         """Without time zone, UTC."""
         return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).replace(tzinfo=None)
-
-    def check_is_ours_or_new(self) -> None:
-        """The tables tell."""
 
     def table_names(self, channel: Channel) -> frozenset[str]:
         """Of the schema that new tables would go to."""

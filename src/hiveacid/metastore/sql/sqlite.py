@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.sql.dialect import Begun, Channel, Immediate, Outcome, UnitKind
+from hiveacid.metastore.sql.dialect import Begun, Channel, Dialect, Immediate, UnitKind
 
 try:
     import fcntl
@@ -32,7 +32,7 @@ _CHECKPOINT_PAGES: Final = 4_000
 """16 MiB of log: what moves it into the database holds all writers up for two fsyncs."""
 
 
-class SqliteDialect:
+class SqliteDialect(Dialect):
     """One writer at a time, taken at the start (``BEGIN IMMEDIATE``).
 
     A writer's commit is on disk before the writer goes on, and with it all that came before. It is
@@ -44,8 +44,6 @@ class SqliteDialect:
     queue before it: the threads of a process on a mutex, processes on a lock of the file
     ``<database>-turn``, which the kernel hands on at once and takes from a process that dies.
     """
-
-    has_row_locks = False
 
     def __init__(self, path: str, *, clock: Clock, durable: bool) -> None:
         self._path = path
@@ -129,26 +127,6 @@ class SqliteDialect:
             _sync(log)
         finally:
             os.close(log)
-
-    def statement_time_ms(self, begun_ms: int) -> int | None:
-        """The clock handed in counts."""
-        return begun_ms
-
-    def exclude_opens(self, channel: Channel) -> None:
-        """A writer is alone."""
-
-    def serialize_schema_changes(self, channel: Channel) -> None:
-        """A writer is alone."""
-
-    def may_pass(self, error: BaseException) -> bool:
-        """Never: a writer is alone, so nothing it meets passes by itself."""
-        del error
-        return False
-
-    def look_up(self, connection: Any, unit: int) -> Outcome:
-        """Not asked: a commit in the same process is answered."""
-        del connection, unit
-        return Outcome.UNKNOWN
 
     def set_next_txn_id(self, channel: Channel, next_id: int) -> None:
         """Write SQLite's own sequence table."""

@@ -366,8 +366,9 @@ def _without_late(
     does not tell them.
     """
     statement = _open_txns_except(frozenset(exclude_types))
-    row = unit.row(statement, now=unit.statement_time_ms, timeout=unit.options.open_txn_timeout_ms)
-    assert row is not None
+    (row,) = unit.rows(
+        statement, now=unit.statement_time_ms, timeout=unit.options.open_txn_timeout_ms
+    )
     hwm, min_open, opened, aborted, count, lowest, highest, before, decided = row
     if late is None and count and highest - lowest + 1 != count:
         return None
@@ -406,8 +407,7 @@ def min_open_txn(unit: Unit) -> int:
 
 def watermarks(unit: Unit) -> tuple[int, int, int]:
     """The lowest open id (2**63-1 where none is), the low boundary, the highest id."""
-    row = unit.row(_WATERMARKS, old=unit.now_ms - unit.options.open_txn_timeout_ms)
-    assert row is not None
+    (row,) = unit.rows(_WATERMARKS, old=unit.now_ms - unit.options.open_txn_timeout_ms)
     lowest, boundary, hwm = row
     return (LONG_MAX if lowest is None else int(lowest), int(boundary or 0), int(hwm or 0))
 

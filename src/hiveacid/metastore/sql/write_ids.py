@@ -252,8 +252,7 @@ def _valid_of_table(
     # All transactions below the first exception are valid: their rows need no look.
     doubted = min([*valid.exceptions[:1], valid.hwm + 1])
     where = {"db": table.database, "table": table.table}
-    row = unit.row(_SEEN, **where, hwm=valid.hwm, first_doubtful=doubted)
-    assert row is not None
+    (row,) = unit.rows(_SEEN, **where, hwm=valid.hwm, first_doubtful=doubted)
     hwm, lowest_txn, doubtful = row
     numbers = unpacked(doubtful)
     txns, write_ids = numbers[::2], numbers[1::2]

@@ -41,6 +41,7 @@ from hiveacid.storage.orc.damage import check_footer, check_types, damage
 MAGIC: Final = b"ORC"
 _FIRST_READ_BYTES: Final = 64 * 1024
 _CHUNK_HEADER_BYTES: Final = 3
+_VARINT_SHIFT_MAX: Final = 56
 _CHUNK_BYTES_MAX: Final = 1 << 22
 _UNKNOWN_CALENDAR: Final = 0
 _PROLEPTIC_GREGORIAN: Final = 2
@@ -319,13 +320,13 @@ def _decompress_chunk(chunk: bytes, compression: Compression, block_bytes: int) 
         if compression is Compression.ZLIB:
             return _inflated(chunk)
         if compression is Compression.SNAPPY:
-            size = _varint(chunk)
+            size, _ = varint(chunk, 0)
             return bytes(pa.Codec("snappy").decompress(chunk, decompressed_size=size))
         if compression is Compression.ZSTD:
             return bytes(pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read())
         if compression is Compression.LZ4:
             return _lz4_block(chunk, limit=block_bytes)
-    except (zlib.error, OSError, ValueError, IndexError, pa.ArrowException) as error:
+    except (FormatError, zlib.error, OSError, ValueError, IndexError, pa.ArrowException) as error:
         raise damage(f"{compression.name} data", "damaged bytes") from error
     raise damage("NONE, ZLIB, SNAPPY, LZ4 or ZSTD compression", compression.name)
 
@@ -339,14 +340,19 @@ def _inflated(chunk: bytes) -> bytes:
     return data
 
 
-def _varint(data: bytes) -> int:
-    value = shift = 0
-    for byte in data:
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value
-        shift += 7
-    raise ValueError("unfinished varint")
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, seven bits a byte, the lowest first; and where it ends.
+
+    Raises:
+        FormatError: it does not end, or is of more than 63 bits.
+    """
+    number = shift = 0
+    while at < len(data) and data[at] & 128:
+        number |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+    if at >= len(data) or shift > _VARINT_SHIFT_MAX:
+        raise damage("a number", "the end of the stream")
+    return number | data[at] << shift, at + 1
 
 
 def _lz4_block(chunk: bytes, *, limit: int) -> bytes:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hiveacid.storage.orc.damage import damage
 from hiveacid.storage.orc.streams import WIDTHS, StripeStreams, column_of
+from hiveacid.storage.orc.tail import varint
 
 Int64s = npt.NDArray[np.int64]
 
@@ -93,7 +94,7 @@ def numbers_at(data: bytes, count: int, places: Int64s) -> Int64s | None:
             at -= 1
         elif kind == _DELTA:
             rising.append((row, start))
-            at = _varint(data, _varint(data, at)[1])[1]
+            at = varint(data, varint(data, at)[1])[1]
             packed = length - 2 if head >> 1 & 31 else 0
         elif kind != _DIRECT:
             return None
@@ -130,8 +131,8 @@ def _unpacked(data: bytes, runs: npt.NDArray[Any], places: Int64s) -> Int64s:
 def _risen(data: bytes, at: int) -> Int64s:
     """The numbers of a run that says by how much each is more, or less, than the one before."""
     head, length = data[at], ((data[at] & 1) << 8 | data[at + 1]) + 1
-    base, at = _varint(data, at + 2)
-    coded, at = _varint(data, at)
+    base, at = varint(data, at + 2)
+    coded, at = varint(data, at)
     step = coded >> 1 ^ -(coded & 1)
     steps = np.full(length, step, dtype=np.int64)
     steps[0] = base
@@ -142,14 +143,3 @@ def _risen(data: bytes, at: int) -> Int64s:
         steps[2:] = sizes if step >= 0 else -sizes
     found: Int64s = np.cumsum(steps)
     return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, seven bits a byte, the lowest first; and where it ends."""
-    number = shift = 0
-    while at < len(data) and data[at] & 128:
-        number |= (data[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-    if at >= len(data) or shift > _WIDTH_MAX:
-        raise damage("a number", "the end of the stream")
-    return number | data[at] << shift, at + 1

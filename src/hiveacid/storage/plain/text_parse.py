@@ -35,7 +35,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import LOCAL_ZONED, arrow_type, conform
-from hiveacid.storage.plain.text_format import decode
+from hiveacid.storage.plain.writers import decode
 
 Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

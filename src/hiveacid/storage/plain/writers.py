@@ -1,24 +1,38 @@
-"""Writers of Parquet and text files, with the methods of ``BucketFileWriter`` for rows."""
+"""Writers of Parquet and text files, with the methods of ``BucketFileWriter`` for rows; a text
+file has lines as Hive's LazySimpleSerDe writes them.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from hiveacid.errors import ConversionError, InvalidInputError
+from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, FileFormat, RowFormat, row_format
-from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.evolution import to_julian_times
+from hiveacid.model.types import (
+    TIMESTAMP,
+    CharType,
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    UnionType,
+    VarcharType,
+)
+from hiveacid.storage.arrow_types import LOCAL_ZONED, arrow_type, conform, list_offsets
+from hiveacid.storage.evolution import java_numbers, to_julian_times
 from hiveacid.storage.failures import mapped, remove_failed
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
-from hiveacid.storage.plain.text_format import conformed, format_rows
 from hiveacid.storage.s3_uploads import OpenUpload, Uploads
 from hiveacid.storage.target import FileKind
 
@@ -29,19 +43,6 @@ _PARQUET_FACTS: Final = {
 }
 """How Hive is to take times and dates in a file."""
 _COMPRESSIONS: Final = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZ4", "ZSTD", "BROTLI")
-
-
-class RowFileWriter(Protocol):
-    """Writes one file of rows; nothing is created before the first row."""
-
-    def write_rows(self, batch: pa.RecordBatch) -> None:
-        """Append rows: the table's columns in order."""
-
-    def close(self) -> BucketFile | None:
-        """Finish the file; None (and no file) where nothing was written."""
-
-    def abort(self) -> None:
-        """Give up and remove the file."""
 
 
 def open_row_writer(
@@ -121,7 +122,7 @@ class _OutputFile:
         return self._out
 
     def close(self) -> BucketFile | None:
-        """See ``RowFileWriter``."""
+        """Finish the file; None (and no file) where nothing was written."""
         if self._out is None:
             return None
         size = self._out.tell()
@@ -131,7 +132,7 @@ class _OutputFile:
         return BucketFile(self._path, rows=self._rows, size_bytes=size)
 
     def abort(self) -> None:
-        """See ``RowFileWriter``."""
+        """Give up and remove the file."""
         if self._out is None:
             return
         with suppress(OSError, pa.ArrowException):  # what failed before is told
@@ -230,7 +231,7 @@ class ParquetFileWriter(_OutputFile):
         return self._writer
 
     def close(self) -> BucketFile | None:
-        """See ``RowFileWriter``."""
+        """Finish the file; None (and no file) where nothing was written."""
         if self._writer is not None:
             with mapped(self._path):
                 self._writer.close()
@@ -238,12 +239,16 @@ class ParquetFileWriter(_OutputFile):
         return super().close()
 
     def abort(self) -> None:
-        """See ``RowFileWriter``."""
+        """Give up and remove the file."""
         if self._writer is not None:
             with suppress(OSError, pa.ArrowException):
                 self._writer.close()
             self._writer = None
         super().abort()
+
+
+RowFileWriter = BucketFileWriter | TextFileWriter | ParquetFileWriter
+"""Writes one file of rows; nothing is created before the first row."""
 
 
 def _parquet_compression(properties: Mapping[str, str]) -> str:
@@ -258,3 +263,138 @@ def _parquet_compression(properties: Mapping[str, str]) -> str:
 
 def _unpadded(array: pa.Array, kind: HiveType) -> pa.Array:
     return pc.utf8_rtrim(array, " ") if isinstance(kind, CharType) else array
+
+
+def format_rows(
+    arrays: Sequence[pa.Array], columns: Sequence[Column], row_format: RowFormat
+) -> pa.Buffer:
+    """The lines of the rows, each with its newline.
+
+    Raises:
+        ConversionError: a value does not fit its column.
+        UnsupportedError: a uniontype, or a type nested deeper than text files can hold.
+    """
+    texts = [
+        _formatted(conformed(array, column.type), column.type, row_format, level=1)
+        for array, column in zip(arrays, columns, strict=True)
+    ]
+    fields = [_filled(text, row_format) for text in texts]
+    lines = _joined(fields, row_format.separator(0)) if len(fields) > 1 else fields[0]
+    lines = pc.binary_join_element_wise(lines, b"\n", b"")
+    offsets = np.frombuffer(lines.buffers()[1], dtype=np.int32)[lines.offset :]
+    data: pa.Buffer = lines.buffers()[2] or pa.py_buffer(b"")
+    first, last = int(offsets[0]), int(offsets[len(lines)])
+    return data.slice(first, last - first)
+
+
+def conformed(array: pa.Array, kind: HiveType) -> pa.Array:
+    """As ``conform``, but for times before 1970, of which only ORC files cannot hold all.
+
+    Raises:
+        ConversionError, UnsupportedError: as ``conform``.
+    """
+    if kind == TIMESTAMP and pa.types.is_timestamp(array.type):
+        return array if array.type.tz is None else pc.local_timestamp(array)
+    return conform(array, kind)
+
+
+def _filled(text: pa.Array, row_format: RowFormat) -> pa.Array:
+    return text.fill_null(row_format.null) if text.null_count else text
+
+
+def _joined(parts: Sequence[pa.Array], separator: int) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, bytes([separator]))
+
+
+def _formatted(array: pa.Array, kind: HiveType, row_format: RowFormat, *, level: int) -> pa.Array:
+    """The texts of a column as binary; NULL stays."""
+    if isinstance(kind, ListType):
+        items = _formatted(array.flatten(), kind.element, row_format, level=level + 1)
+        return _lists(array, items, row_format, level=level)
+    if isinstance(kind, MapType):
+        entries = array.cast(
+            pa.list_(pa.struct([("k", array.type.key_type), ("v", array.type.item_type)]))
+        )
+        flat = entries.flatten()
+        keys, values = (
+            _filled(_formatted(flat.field(i), child, row_format, level=level + 2), row_format)
+            for i, child in enumerate((kind.key, kind.value))
+        )
+        pairs = _joined((keys, values), row_format.separator(level + 1))
+        return _lists(entries, pairs, row_format, level=level)
+    if isinstance(kind, StructType):
+        fields = [
+            _filled(_formatted(child, field, row_format, level=level + 1), row_format)
+            for child, (_, field) in zip(array.flatten(), kind.fields, strict=True)
+        ]
+        text = _joined(fields, row_format.separator(level)) if len(fields) > 1 else fields[0]
+        return pc.if_else(array.is_valid(), text, None) if array.null_count else text
+    return _leaf(array, kind, row_format)
+
+
+def _lists(array: pa.Array, items: pa.Array, row_format: RowFormat, *, level: int) -> pa.Array:
+    """The items of each list joined; NULL stays."""
+    lists = pa.ListArray.from_arrays(list_offsets(array), _filled(items, row_format))
+    return pc.binary_join(lists, bytes([row_format.separator(level)]))
+
+
+def _leaf(array: pa.Array, kind: HiveType, row_format: RowFormat) -> pa.Array:
+    if isinstance(kind, UnionType):
+        raise UnsupportedError("a uniontype cannot be written", type=str(kind))
+    name = kind.name if isinstance(kind, PrimitiveType) else ""
+    if isinstance(kind, CharType | VarcharType) or name == "string":
+        return _escaped(array.cast(pa.binary()), row_format)
+    if name == "binary":
+        text = encode(array)
+    elif name in ("float", "double"):
+        text = java_numbers(array)
+    elif name in ("timestamp", LOCAL_ZONED):
+        text = _timestamp(array)
+    else:
+        text = array.cast(pa.string())
+    return text.cast(pa.binary())
+
+
+def _escaped(data: pa.Array, row_format: RowFormat) -> pa.Array:
+    if row_format.escape is None:
+        return data
+    escape = bytes([row_format.escape])
+    special = {row_format.escape, *row_format.separators}
+    letters = b"".join(b"\\x%02x" % byte for byte in sorted(special))
+    data = pc.replace_substring_regex(
+        data, b"([" + letters + b"])", (escape * 2 if escape == b"\\" else escape) + rb"\1"
+    )
+    if row_format.escapes_lines:
+        for end, letter in ((b"\n", b"n"), (b"\r", b"r")):
+            data = pc.replace_substring(data, end, escape + letter)
+    return data
+
+
+def _timestamp(array: pa.Array) -> pa.Array:
+    zone = array.type.tz
+    text = (array if zone is None else pc.local_timestamp(array)).cast(pa.string())
+    text = pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1")
+    text = pc.replace_substring_regex(text, r"\.$", "" if zone is None else ".0")
+    return text if zone is None else pc.binary_join_element_wise(text, zone, " ")
+
+
+def encode(array: pa.Array) -> pa.Array:
+    """The Base64 of each binary value, without padding as in Hive's text files; NULL stays."""
+    values = array.to_pylist()
+    texts = [None if one is None else base64.b64encode(one).rstrip(b"=") for one in values]
+    return pa.array(texts, pa.binary()).cast(pa.string())
+
+
+def decode(array: pa.Array) -> pa.Array:
+    """The value of each text of Base64; NULL where it is none."""
+    return pa.array(map(_decoded, array.cast(pa.binary()).to_pylist()), pa.binary())
+
+
+def _decoded(text: bytes | None) -> bytes | None:
+    if text is None:
+        return None
+    letters = text.replace(b"=", b"")
+    try:
+        return base64.b64decode(letters + b"=" * (-len(letters) % 4), validate=True)
+    except binascii.Error:
+        return None
