@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError
 from hiveacid.model.history import AsOf, Pin, PinKind, as_of, moment_ms
 from hiveacid.model.tables import FileFormat, Table, TableName, TxnId
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql import Arguments, parse_one
 from hiveacid.statements.arguments import check_number, checked
 from hiveacid.statements.history import (

@@ -30,7 +30,7 @@ from hiveacid.model.readable import moment
 from hiveacid.model.tables import NO_CLEANUP, AcidMode, Partition, Table, TxnId, WriteId, is_true
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.reading.rows import condition_of
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql import ParsedStatement
 from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.expressions import Fragment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import AcidMode, Table, TableName
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.statements.arguments import checked, wrong_argument
 
 if TYPE_CHECKING:

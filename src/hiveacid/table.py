@@ -13,7 +13,7 @@ from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.past import TablePast, TableTags
 from hiveacid.reading.changes import TableChanges
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql.parameters import condition_given, expression_given, is_column
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument

@@ -13,7 +13,7 @@ from hiveacid.connectors.frames import merge_of, table_named
 from hiveacid.connectors.names import location_of, name_for, name_of_new, required_at, table_at
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.session import literal, quoted
 from hiveacid.sql.parse import ParsedStatement
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import DescribeHistory

@@ -27,7 +27,7 @@ from hiveacid.layout.directories import (
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Partition, Table, TableName
 from hiveacid.spark.read import read
-from hiveacid.spark.text import ROW_ID_COLUMN
+from hiveacid.spark.session import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import read_snapshot
 from hiveacid.storage.plan.planning import plan_scan

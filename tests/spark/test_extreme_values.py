@@ -22,9 +22,8 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
-from hiveacid.spark.conf import takes_arrow
 from hiveacid.spark.read import read, relation_of
-from hiveacid.spark.text import ROW_ID_COLUMN
+from hiveacid.spark.session import ROW_ID_COLUMN, takes_arrow
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition

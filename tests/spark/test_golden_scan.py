@@ -26,7 +26,7 @@ from hiveacid.model.tables import Column, Partition, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.spark import arrow_read
 from hiveacid.spark.read import read
-from hiveacid.spark.text import ROW_ID_COLUMN
+from hiveacid.spark.session import ROW_ID_COLUMN
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions, list_partition, with_logical_lengths
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from hiveacid.errors import AcidError, CardinalityError
 from hiveacid.session import Session
-from hiveacid.spark.conf import driver_memory
+from hiveacid.spark.session import driver_memory
 
 pytestmark = pytest.mark.skipif(
     pyspark.__version__.startswith("3."), reason="PySpark 3.5 gives no Arrow tables"

@@ -15,7 +15,7 @@ from tests.s3 import S3Server
 import hiveacid
 from hiveacid.errors import InvalidInputError
 from hiveacid.spark import write
-from hiveacid.spark.conf import session_conf
+from hiveacid.spark.session import session_conf
 from hiveacid.spark.write import staged_by_spark
 
 if TYPE_CHECKING:

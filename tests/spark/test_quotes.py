@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import hiveacid
 from hiveacid.errors import UnsupportedError
 from hiveacid.session import Session
-from hiveacid.spark.conf import session_conf
+from hiveacid.spark.session import session_conf
 
 NAMES = {
     "spark.sql.ansi.enabled": "true",

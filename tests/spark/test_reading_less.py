@@ -109,7 +109,7 @@ def test_few_rows_are_text_of_the_query(bucketed, acid, routes, rows, spark, mon
     assert acid.sql("select v from b where k = 73").schema.simpleString() == "struct<v:string>"
     assert (set(routes), calls) == ({"in_driver"}, [])
     monkeypatch.undo()
-    monkeypatch.setattr("hiveacid.spark.text.CELLS_MAX", -1)
+    monkeypatch.setattr("hiveacid.spark.session.CELLS_MAX", -1)
     assert rows(text) == expected
 
 

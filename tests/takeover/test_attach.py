@@ -343,7 +343,7 @@ def test_a_kill_in_the_middle_leaves_nothing(
 
     for step in ("insert_partitions", "insert_components", "give_write_ids"):
         with monkeypatch.context() as patch, pytest.raises(MetastoreError, match="killed"):
-            patch.setattr(f"hiveacid.metastore.sql.write_ids.{step}", fail)
+            patch.setattr(f"hiveacid.metastore.sql.takeover.{step}", fail)
             acid.attach(**given)
         assert (
             store.database.table_rows("TBLS"),

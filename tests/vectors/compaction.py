@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from hiveacid.layout.directories import parse_partition_name
 from hiveacid.metastore.connect import SqlMetastore
+from hiveacid.metastore.sql.cleaning import purge_history
 from hiveacid.metastore.upkeep import CompactionOptions
 from hiveacid.model.compactions import (
     NO_COMPACTION,
@@ -194,7 +195,7 @@ class CompactionOperations:
         self._metastore.revoke_workers(host=host)
 
     def _op_purge_history(self) -> None:
-        self._metastore.purge_compaction_history()
+        purge_history(self._metastore.database)
 
     def _op_abort_compactions(self, ids: list[int]) -> Result:
         found = self._metastore.abort_compactions([CompactionId(one) for one in ids])

@@ -25,7 +25,7 @@ from hiveacid.model.history import Commit
 from hiveacid.model.readable import HtmlFields, moment
 from hiveacid.model.tables import NO_CLEANUP, AcidMode, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState, TxnType
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.storage.orc.tails import tail_of
 from hiveacid.txn.manager import retained_until_ms, retention_s
 

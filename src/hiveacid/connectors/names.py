@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from hiveacid.errors import NotFoundError, SqlSyntaxError
 from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.session import literal, quoted
 from hiveacid.sql import parse_table_name
 from hiveacid.storage.locations import one_name
 from hiveacid.txn.view import Look

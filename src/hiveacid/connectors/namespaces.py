@@ -22,7 +22,7 @@ from hiveacid.connectors.names import (
 from hiveacid.errors import AcidError, UnsupportedError
 from hiveacid.model.tables import TableKind, TableName
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql import parse_one
 from hiveacid.statements.ddl.databases import DropDatabase
 from hiveacid.statements.session_state import UseDatabase

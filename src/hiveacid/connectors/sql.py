@@ -33,8 +33,8 @@ from hiveacid.connectors.namespaces import both, is_of_both
 from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
-from hiveacid.spark.conf import check_strings
 from hiveacid.spark.jobs import own_calls
+from hiveacid.spark.session import check_strings
 from hiveacid.sql import parse_one, with_arguments
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Fragment, Scope

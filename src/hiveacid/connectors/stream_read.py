@@ -58,7 +58,7 @@ from hiveacid.model.history import Pin, Version
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Table, WriteId
 from hiveacid.spark.arrow_read import units_of
-from hiveacid.spark.text import ROW_ID_COLUMN
+from hiveacid.spark.session import ROW_ID_COLUMN
 from hiveacid.statements.select import open_lease
 from hiveacid.storage.change_plan import uncompacted
 from hiveacid.storage.filesystem import Files, FileSystem

@@ -23,7 +23,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.session import Session
-from hiveacid.spark.conf import check_strings
+from hiveacid.spark.session import check_strings
 from hiveacid.table import AcidTable
 
 if TYPE_CHECKING:

@@ -28,9 +28,16 @@ from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
 from hiveacid.model.types import CharType
 from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type
-from hiveacid.spark.conf import check_names, takes_arrow, without_rows
 from hiveacid.spark.jobs import settle
-from hiveacid.spark.text import ROW_ID_COLUMN, InlineColumn, quoted, rows_text
+from hiveacid.spark.session import (
+    ROW_ID_COLUMN,
+    InlineColumn,
+    check_names,
+    quoted,
+    rows_text,
+    takes_arrow,
+    without_rows,
+)
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.change_pairs import paired
 from hiveacid.storage.change_plan import ChangeUnit

@@ -33,7 +33,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.session import literal, quoted
 
 ROW_ID_TYPE: t.StructType = t.StructType(
     [

@@ -27,7 +27,7 @@ from pyspark.sql import types as t
 
 from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, SnapshotPart
-from hiveacid.spark.conf import local_frame
+from hiveacid.spark.session import local_frame
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.merge.delete_set import RUN_BITS, DeleteBitmap, DeleteSet
 from hiveacid.storage.merge.sources import read_delete_keys

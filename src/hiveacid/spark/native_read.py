@@ -26,7 +26,6 @@ from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.model.types import DecimalType, HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.spark.assign import keys_from, spark_type
-from hiveacid.spark.conf import given_rows, session_conf, spark_path
 from hiveacid.spark.delete_filter import (
     PART,
     read_delete_events,
@@ -35,7 +34,16 @@ from hiveacid.spark.delete_filter import (
     without_marked,
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
-from hiveacid.spark.text import ROW_ID_COLUMN, Chosen, constant, kept, quoted
+from hiveacid.spark.session import (
+    ROW_ID_COLUMN,
+    Chosen,
+    constant,
+    given_rows,
+    kept,
+    quoted,
+    session_conf,
+    spark_path,
+)
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 
 if TYPE_CHECKING:

@@ -27,9 +27,16 @@ from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.arrow_read import EXTRAS, FILE_NAME_COLUMN, IS_DELETED_COLUMN
 from hiveacid.spark.assign import spark_type
-from hiveacid.spark.conf import check_names, is_utc, names_local_times, reads_files, without_rows
 from hiveacid.spark.failures import done_by_spark
-from hiveacid.spark.text import ROW_ID_COLUMN, Chosen
+from hiveacid.spark.session import (
+    ROW_ID_COLUMN,
+    Chosen,
+    check_names,
+    is_utc,
+    names_local_times,
+    reads_files,
+    without_rows,
+)
 from hiveacid.storage.orc.statistics import is_native
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
@@ -157,7 +164,9 @@ def _by_spark(
         frames.append(arrow_read.in_workers(spark, plan, other, extras=extras))
     if not frames:
         return no_rows(spark, plan.snapshot.table, virtual=extras, columns=plan.columns)
-    return frames[0] if len(frames) == 1 else reduce(_union, map(_frame, frames))
+    return (
+        frames[0] if len(frames) == 1 else reduce(lambda a, b: a.unionAll(b), map(_frame, frames))
+    )
 
 
 def _chosen(
@@ -256,7 +265,3 @@ def _with_virtual(rows: DataFrame, wanted: Collection[str], extras: Collection[s
             rows = rows.selectExpr("*", f"{text} as {name}")
     surplus = {*needed, *extras}.difference(wanted)
     return rows.drop(*surplus) if surplus else rows
-
-
-def _union(first: DataFrame, second: DataFrame) -> DataFrame:
-    return first.unionAll(second)

@@ -38,7 +38,6 @@ from hiveacid.model.types import (
     StructType,
 )
 from hiveacid.spark.assign import partition_text
-from hiveacid.spark.conf import check_names, driver_share, session_conf
 from hiveacid.spark.failures import Reach, done_by_spark
 from hiveacid.spark.jobs import (
     RESULT_SCHEMA,
@@ -47,7 +46,7 @@ from hiveacid.spark.jobs import (
     explained,
     jobs_end_with,
 )
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import check_names, driver_share, quoted, session_conf
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.stage import (
     DELETE,
@@ -375,14 +374,10 @@ def bucket_number(spec: BucketSpec, columns: Sequence[Column]) -> SparkColumn:
         elif isinstance(key.type, _NESTED):
             arguments += [F.to_json(F.struct(value.alias(_KEY)), _JSON)]
         else:
-            arguments += [F.hex(value) if _is_binary(key) else value.cast("string")]
+            arguments += [F.hex(value) if key.type == BINARY else value.cast("string")]
     buckets = F.pandas_udf(_bucket_function(spec, keys), "int")  # type: ignore[attr-defined]
     number: SparkColumn = buckets(*arguments)
     return number
-
-
-def _is_binary(column: Column) -> bool:
-    return column.type == BINARY
 
 
 def _is_integer(column: Column) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hiveacid.errors import NotFoundError, UnsupportedError
 from hiveacid.model.tables import Table, TableKind, TableName
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql.dml import NotLiteralError, literal_of
 from hiveacid.sql.expressions import (
     DefaultKeyword,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Token, TokenKind, name_of
 from hiveacid.sql.expressions import Item, Scope
 

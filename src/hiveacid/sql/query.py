@@ -11,7 +11,7 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
-from hiveacid.spark.text import QUALIFIES
+from hiveacid.spark.session import QUALIFIES
 from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (

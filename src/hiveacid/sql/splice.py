@@ -15,7 +15,7 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
-from hiveacid.spark.text import quoted, single_quoted
+from hiveacid.spark.session import quoted, single_quoted
 from hiveacid.sql.expressions import (
     MOVED,
     BucketSample,

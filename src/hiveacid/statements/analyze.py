@@ -15,7 +15,7 @@ from hiveacid.layout.directories import Snapshot, SnapshotPart, partition_name
 from hiveacid.model.commits import ColumnStatistics, StatisticsChange
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
-from hiveacid.spark.text import constant, quoted
+from hiveacid.spark.session import constant, quoted
 from hiveacid.statements.context import Bound, ExecutionContext, locked, use_write_id
 from hiveacid.statements.partition_values import PartitionText, named_partitions
 from hiveacid.statements.values import Command

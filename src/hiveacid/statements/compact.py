@@ -32,7 +32,7 @@ from hiveacid.model.tables import (
     TableKind,
     TableName,
 )
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.statements.partition_values import PartitionText, named_partitions, normal_spec
 from hiveacid.statements.values import Command, DescribeDetail, Listing
 

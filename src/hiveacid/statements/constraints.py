@@ -17,7 +17,7 @@ from typing import Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column, Table
-from hiveacid.spark.text import single_quoted
+from hiveacid.spark.session import single_quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from hiveacid.model.tables import AcidMode, Isolation, Table, TableKind, TableNa
 from hiveacid.model.transactions import LockComponent
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.statements.history import DescribeHistory, RestoreTable
 from hiveacid.statements.locations import undo_killed
 from hiveacid.statements.values import Listing, Merge, Purge

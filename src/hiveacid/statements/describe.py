@@ -448,7 +448,7 @@ class _Explanation:
 
 def _unreached(spark: SparkSession, plan: ScanPlan) -> str:
     """What hiveacid's reader reads because Spark's cannot; the rest Spark's plan tells."""
-    from hiveacid.spark.conf import reads_files
+    from hiveacid.spark.session import reads_files
 
     places = [part.part.partition.location for part in plan.parts]
     roots = {root_of(place) for place in places if not reads_files(spark, place)}

@@ -29,8 +29,7 @@ from hiveacid.model.tables import (
     WriteId,
 )
 from hiveacid.model.types import INTEGER_BITS
-from hiveacid.spark.conf import arrow_frame, is_ansi
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import arrow_frame, is_ansi, quoted
 from hiveacid.statements.arrow_rows import (
     literal_columns,
     literal_query,

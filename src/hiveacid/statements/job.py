@@ -125,7 +125,7 @@ class Reader:
     def scan(self, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
         """The live rows of a plan."""
         from hiveacid.spark.read import read
-        from hiveacid.spark.text import ROW_ID_COLUMN
+        from hiveacid.spark.session import ROW_ID_COLUMN
 
         virtual = (ROW_ID_COLUMN,) if row_ids else ()
         return read(self.context.session(), plan, virtual=virtual).frame
@@ -137,7 +137,7 @@ class Reader:
         whether they are few and here already.
         """
         from hiveacid.spark.read import read
-        from hiveacid.spark.text import ROW_ID_COLUMN
+        from hiveacid.spark.session import ROW_ID_COLUMN
 
         bytes_here = self.context.settings.reads_local_bytes
         spark = self.context.session()
@@ -175,7 +175,7 @@ class Reader:
         made here, or a query.
         """
         from hiveacid.spark.read import relation_of
-        from hiveacid.spark.text import Chosen
+        from hiveacid.spark.session import Chosen
 
         names: dict[str, str] = {}
         for placeholder, rows in self.relations(tables).items():

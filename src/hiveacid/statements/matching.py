@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import CardinalityError, InvalidInputError
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.statements.values import Newest
 
 if TYPE_CHECKING:

@@ -27,8 +27,14 @@ from hiveacid.errors import CardinalityError, InvalidInputError, cardinality_err
 from hiveacid.layout.directories import default_partition_value
 from hiveacid.model.tables import AcidMode, Column, Table, TableName, WriteId
 from hiveacid.spark.assign import assigned_text, constrained
-from hiveacid.spark.conf import arrow_frame, is_ansi, session_conf
-from hiveacid.spark.text import ROW_ID_COLUMN, literal, quoted
+from hiveacid.spark.session import (
+    ROW_ID_COLUMN,
+    arrow_frame,
+    is_ansi,
+    literal,
+    quoted,
+    session_conf,
+)
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
 from hiveacid.statements.checks import check, columns_named, extra_columns
 from hiveacid.statements.constraints import check_conditions, default_expression, not_null_columns

@@ -23,7 +23,7 @@ from hiveacid.model.history import AsOf, ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
-from hiveacid.spark.text import QUALIFIES, quoted
+from hiveacid.spark.session import QUALIFIES, quoted
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.context import (
     Bound,
@@ -182,7 +182,7 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
 
 def _frame(spark: SparkSession, query: Query, given: Mapping[str, Given]) -> DataFrame:
     from hiveacid.spark.read import relation_of
-    from hiveacid.spark.text import Chosen
+    from hiveacid.spark.session import Chosen
 
     relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
     frames: dict[str, Any] = {

@@ -13,7 +13,7 @@ from hiveacid.metastore.api import Metastore
 from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockInfo
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.session import literal, quoted
 from hiveacid.statements.constraints import (
     check_constraints,
     column_default,

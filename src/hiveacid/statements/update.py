@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 
 from hiveacid.model.tables import Table, TableName, WriteId
 from hiveacid.spark.assign import assign, constrained
-from hiveacid.spark.conf import is_ansi
-from hiveacid.spark.text import ROW_ID_COLUMN, quoted
+from hiveacid.spark.session import ROW_ID_COLUMN, is_ansi, quoted
 from hiveacid.spark.write import ACTION, IDENTITY, write_events
 from hiveacid.statements.checks import check
 from hiveacid.statements.constraints import check_conditions, default_expression, not_null_columns

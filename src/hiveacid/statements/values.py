@@ -21,8 +21,7 @@ from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.readable import HtmlFields, html_table
 from hiveacid.model.tables import Column, Table, TableName, WriteId
-from hiveacid.spark.conf import given_rows
-from hiveacid.spark.text import literal, quoted
+from hiveacid.spark.session import given_rows, literal, quoted
 
 if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable

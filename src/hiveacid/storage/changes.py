@@ -385,7 +385,14 @@ def _delete_events(log: DirectorySources, bucket: int, versions: Versions) -> De
     Raises:
         FormatError, MissingFileError: a delete file is damaged or not there.
     """
-    parts = [part for file in log.delete_files_of(bucket) for part in _events_of(log, file)]
+    parts: list[list[Int64s]] = []
+    for file in log.delete_files_of(bucket):
+        with log.open(file) as reader:
+            check_holds_deletes(reader)
+            for ids in reader.identities():
+                is_delete = numpy_of(ids.operation) == Operation.DELETE
+                arrays = (*ids.numbers(), numpy_of(ids.current_write_id))
+                parts.append([array[is_delete] for array in arrays])
     keys = [np.concatenate([part[i] for part in parts] or [_NONE]) for i in range(4)]
     chosen = is_among(keys[3], versions)
     if bucket >= 0:
@@ -465,18 +472,6 @@ class DeletedRows:
 
 
 _NONE: Final[npt.NDArray[np.int64]] = np.zeros(0, np.int64)
-
-
-def _events_of(
-    log: DirectorySources, file: DataFile
-) -> Iterator[tuple[Int64s, Int32s, Int64s, Int64s]]:
-    with log.open(file) as reader:
-        check_holds_deletes(reader)
-        for ids in reader.identities():
-            is_delete = numpy_of(ids.operation) == Operation.DELETE
-            arrays = (*ids.numbers(), numpy_of(ids.current_write_id))
-            write_id, bucket, row_id, current = (array[is_delete] for array in arrays)
-            yield write_id, bucket, row_id, current
 
 
 def positions(write_ids: Int64s, versions: Versions) -> Int64s:

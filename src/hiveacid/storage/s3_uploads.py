@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from html import unescape
 from typing import IO, Final
 from urllib.parse import unquote
@@ -65,10 +66,6 @@ class OpenUpload:
         """Bytes written so far."""
         return self._size_bytes
 
-    def held(self) -> bytes:
-        """What is not sent yet."""
-        return bytes(self._held)
-
     def flush(self) -> None:
         """A part goes when it is full."""
 
@@ -84,17 +81,15 @@ class OpenUpload:
         self.parts.append(self.send(self.number, len(self.parts) + 1, data))
 
 
-@dataclass(slots=True)
-class OpenObject(AbstractContextManager["OpenObject"]):
+@dataclass(slots=True, kw_only=True)
+class OpenObject(OpenUpload, AbstractContextManager["OpenObject"]):
     """A file that is there, whole, once it is closed: by one request where it has no more bytes
     than a part. A context manager, which leaves nothing where its block ends in an error.
     """
 
-    sent: OpenUpload
     put: Callable[[bytes], None]
     complete: Callable[[], None]
     give_up: Callable[[], None]
-    closed: bool = False
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
@@ -103,26 +98,14 @@ class OpenObject(AbstractContextManager["OpenObject"]):
             self.closed = True
             self.give_up()
 
-    def write(self, data: bytes | memoryview) -> int:
-        """Append."""
-        return self.sent.write(data)
-
-    def tell(self) -> int:
-        """Bytes written so far."""
-        return self.sent.tell()
-
-    def flush(self) -> None:
-        """Nothing is there before the end."""
-
     def close(self) -> None:
         """Let the file be there."""
-        if not self.closed:
+        if self.number is not None and not self.closed:
+            OpenUpload.close(self)
+            self.complete()
+        elif not self.closed:
             self.closed = True
-            if self.sent.number is None:
-                self.put(self.sent.held())
-            else:
-                self.sent.close()
-                self.complete()
+            self.put(bytes(self._held))
 
 
 def open_held(
@@ -142,10 +125,11 @@ def open_held(
         return ""
 
     return OpenObject(
-        OpenUpload(send, began),
-        put,
-        lambda: opened[0].close(),
-        lambda: remove() if opened else None,
+        send=send,
+        begin=began,
+        put=put,
+        complete=lambda: opened[0].close(),
+        give_up=lambda: remove() if opened else None,
     )
 
 
@@ -158,19 +142,13 @@ class Uploads:
 
     def open_output(self, path: str) -> OpenUpload:
         """Begin a file; ``path`` begins with the bucket."""
-
-        def send(number: str, part: int, data: bytes) -> str:
-            query = {"partNumber": str(part), "uploadId": number}
-            return self._requests.put(path, data, query)
-
-        self._open[path] = OpenUpload(send, lambda: self._begun(path))
+        self._open[path] = OpenUpload(partial(self._send, path), partial(self._begun, path))
         return self._open[path]
 
     def open_whole(self, path: str, *, is_there: Callable[[int], bool]) -> OpenObject:
         """Begin a file that is there once it is closed; ``is_there`` tells whether it is, of so
         many bytes, where a server did not answer.
         """
-        sent = self.open_output(path)
 
         def done() -> None:
             self.complete(path, self.taken(path), is_there=lambda: is_there(sent.tell()))
@@ -179,7 +157,14 @@ class Uploads:
             self._requests.put(path, data, {})
             del self._open[path]
 
-        return OpenObject(sent, put, done, lambda: self.delete_file(path))
+        sent = self._open[path] = OpenObject(
+            send=partial(self._send, path),
+            begin=partial(self._begun, path),
+            put=put,
+            complete=done,
+            give_up=partial(self.delete_file, path),
+        )
+        return sent
 
     def exists(self, path: str) -> bool:
         """Whether the server has anything of an open file."""
@@ -258,6 +243,10 @@ class Uploads:
                 return
             query["key-marker"] = plain(element(text, "NextKeyMarker"))
             query["upload-id-marker"] = element(text, "NextUploadIdMarker")
+
+    def _send(self, path: str, number: str, part: int, data: bytes) -> str:
+        query = {"partNumber": str(part), "uploadId": number}
+        return self._requests.put(path, data, query)
 
     def _begun(self, path: str) -> str:
         answer = self._requests.asked("POST", path, {"uploads": ""})

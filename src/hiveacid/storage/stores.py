@@ -420,11 +420,7 @@ def refusals_told() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise _as_of_files(error) from error
-
-
-def _as_of_files(refusal: RuntimeError) -> OSError:
-    return OSError(str(refusal).partition(_TRACE)[0])
+        raise OSError(str(error).partition(_TRACE)[0]) from error
 
 
 class Telling:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.spark import text
-from hiveacid.spark.text import Chosen, kept
+from hiveacid.spark import session
+from hiveacid.spark.session import Chosen, kept
 
 
 @pytest.fixture
 def relation(monkeypatch):
     """``kept``, where each relation that is loaded is an object of its own."""
-    monkeypatch.setattr(text, "_KEPT", type(text._KEPT)())
-    return lambda *files, spark="session", schema="{}": kept(spark, schema, files, object)
+    monkeypatch.setattr(session, "_KEPT", type(session._KEPT)())
+    return lambda *files, spark="one", schema="{}": kept(spark, schema, files, object)
 
 
 def test_the_same_files_are_loaded_once_and_others_by_themselves(relation):
@@ -34,7 +34,7 @@ def test_files_of_unknown_age_and_very_many_are_loaded_each_time(relation):
     many = [(f"/t/{number}", 10, 1) for number in range(1_001)]
     assert relation(*unknown) is not relation(*unknown)
     assert relation(*many) is not relation(*many)
-    assert text._KEPT == {}
+    assert session._KEPT == {}
 
 
 def test_only_the_relations_used_last_are_kept(relation):
@@ -44,7 +44,7 @@ def test_only_the_relations_used_last_are_kept(relation):
         relation((f"/t/{number}", 10, 1))
     assert relation(("/t/0", 10, 1)) is first
     assert relation(("/t/1", 10, 1)) is not second
-    assert len(text._KEPT) == 32
+    assert len(session._KEPT) == 32
 
 
 def test_what_is_chosen_is_a_query_in_brackets():

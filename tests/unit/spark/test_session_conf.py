@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any
 
-from hiveacid.spark.conf import session_conf
+from hiveacid.spark.session import session_conf
 
 ARROW = "spark.sql.execution.arrow.pyspark.enabled"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hiveacid.errors import FormatError, StorageError
-from hiveacid.spark.conf import reads_files
 from hiveacid.spark.failures import done_by_spark
+from hiveacid.spark.session import reads_files
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files
 from hiveacid.testing import ManualClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hiveacid
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.table import equal_columns
 
 OFF = {"hiveacid.compactor.auto": "off"}

@@ -29,7 +29,7 @@ from hiveacid.metastore.sql.compaction_rows import (
     take_id,
 )
 from hiveacid.metastore.sql.dialect import Row
-from hiveacid.metastore.sql.engine import Database, Part, Unit, one_of
+from hiveacid.metastore.sql.engine import Database, Part, one_of
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
     COMPLETED_COMPACTIONS,
@@ -126,7 +126,7 @@ _READY: Final = (
     )
     .order_by(func.coalesce(Q.CQ_HIGHEST_WRITE_ID, 0), Q.CQ_ID)
 )
-_MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
+MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
 # Compactions of the object that somebody may not see yet: theirs is not the state to clean up to.
 _FIRST_UNSEEN: Final = select(func.min(Q.CQ_TXN_ID)).where(
     QUEUED_OBJECT,
@@ -252,17 +252,13 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
             pause_ms = options.failures_pause_ms
             return pause_ms <= 0 or newest_ms + pause_ms >= unit.now_ms
 
-    def purge_compaction_history(self) -> None:
-        """Keep the newest entries of each kind of each object (metastore.md 4.6)."""
-        purge_history(self._db)
-
     def find_ready_to_clean(
         self, *, uncommitted: bool = False, without: Collection[CompactionId] = ()
     ) -> tuple[CompactionInfo, ...]:
         first: dict[tuple[TableName, str | None], CompactionInfo] = {}
         with self._db.read() as unit:
             watermark = min_open_txn(unit)
-            seen_from = _min_seen_open(unit, watermark)
+            seen_from = min(watermark, or_max(unit.scalar(MIN_SEEN_OPEN)))
             rows = unit.rows(
                 _READY,
                 now=unit.now_ms,
@@ -312,7 +308,7 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
         with self._db.read() as unit:
             found = read_open_txns(unit, ())
             if compaction.type is CompactionType.ABORT_TXN_CLEANUP:
-                end = _or_max(unit.scalar(_OLDEST_WRITER, **where))
+                end = or_max(unit.scalar(_OLDEST_WRITER, **where))
             else:
                 watermark = min_open_txn(unit)
                 unseen = unit.scalar(
@@ -322,7 +318,7 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
                     kept_since=unit.now_ms - retention_ms if retention_ms else LONG_MAX,
                     id=compaction.id,
                 )
-                end = min(watermark, _or_max(unseen))
+                end = min(watermark, or_max(unseen))
         hwm = min(end - 1, found.hwm)
         return ValidTxnList.of(
             hwm=hwm,
@@ -394,12 +390,8 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
 _UNCOMMITTED: Final = (TxnState.OPEN.value, TxnState.ABORTED.value)
 
 
-def _min_seen_open(unit: Unit, watermark: int) -> int:
-    """The lowest transaction that was open when one began that is open now."""
-    return min(watermark, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
-
-
-def _or_max(found: int | None) -> int:
+def or_max(found: int | None) -> int:
+    """What a query found, the highest number where it found none."""
     return LONG_MAX if found is None else int(found)
 
 

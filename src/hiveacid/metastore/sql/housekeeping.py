@@ -35,7 +35,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, purge_history
+from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, MIN_SEEN_OPEN, or_max, purge_history
 from hiveacid.metastore.sql.decided import note_decided
 from hiveacid.metastore.sql.engine import Database, Part, Unit, one_of
 from hiveacid.metastore.sql.objects import CATALOG
@@ -43,7 +43,6 @@ from hiveacid.metastore.sql.schema import (
     AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
-    MIN_HISTORY_LEVEL,
     TXN_COMPONENTS,
     TXN_TO_WRITE_ID,
     TXNS,
@@ -109,7 +108,6 @@ _ABANDONED_FREE: Final = _ABANDONED.with_for_update(skip_locked=True)
 _WRITE_SET_GC: Final = delete(WRITE_SET).where(WRITE_SET.c.WS_COMMIT_ID < bindparam("below"))
 _MIN_ABORTED: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == TxnState.ABORTED.value)
 _MIN_WRITE_SET: Final = select(func.min(WRITE_SET.c.WS_TXNID))
-_MIN_SEEN_OPEN: Final = select(func.min(MIN_HISTORY_LEVEL.c.MHL_MIN_OPEN_TXNID))
 _TABLES_TO_CLEAN: Final = (
     select(_W.T2W_DATABASE, _W.T2W_TABLE).where(_W.T2W_TXNID < bindparam("below")).distinct()
 )
@@ -222,18 +220,18 @@ class SqlHousekeeping(Part, OwnDatabase):
         # What is found here stays removable: it is committed, and later write ids are higher.
         with self._db.read() as unit:
             lowest, _, hwm = watermarks(unit)
-            below = min(hwm + 1, _or_max(unit.scalar(_MIN_ABORTED)))
+            below = min(hwm + 1, or_max(unit.scalar(_MIN_ABORTED)))
             if self._db.options.use_min_history_level:
-                below = min(below, _or_max(unit.scalar(_MIN_SEEN_OPEN)))
+                below = min(below, or_max(unit.scalar(MIN_SEEN_OPEN)))
             else:
-                below = min(below, lowest, _or_max(unit.scalar(_MIN_WRITE_SET)))
+                below = min(below, lowest, or_max(unit.scalar(_MIN_WRITE_SET)))
             work = []
             for database, table in unit.rows(_TABLES_TO_CLEAN, below=below):
                 where = {"db": database, "table": table, "below": below}
                 # A write id above one that is kept stays too: a reader's watermark is the highest
                 # row, so without it a committed write of an older transaction would be hidden
                 # (metastore.md, surprise 3).
-                work.append((where, _or_max(unit.scalar(_LOWEST_KEPT, **where))))
+                work.append((where, or_max(unit.scalar(_LOWEST_KEPT, **where))))
         for where, end in work:
             self._delete_in_batches(_FIRST_WRITE_ID, _CLEAN_WRITE_IDS, end=end, where=where)
 
@@ -302,10 +300,6 @@ class SqlHousekeeping(Part, OwnDatabase):
                 unit.ask(statement, **where, first=first, end=min(following, end))
             self._db.clock.sleep_s(_BATCH_PAUSE_S)
             first = following
-
-
-def _or_max(found: int | None) -> int:
-    return LONG_MAX if found is None else found
 
 
 # -------------------------------------------------------------------- old history

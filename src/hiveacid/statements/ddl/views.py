@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Column, Table, TableKind, TableName
-from hiveacid.spark.text import quoted
+from hiveacid.spark.session import quoted
 from hiveacid.statements.context import DdlPlan, ExecutionContext
 from hiveacid.statements.ddl.definitions import check_columns
 from hiveacid.statements.values import Command, Query

@@ -32,12 +32,11 @@ from hiveacid.storage.merge.sources import (
     Key,
     Source,
     both,
-    bucket_numbers,
     check_holds_deletes,
+    deletes_among,
     key_bounds,
     numpy_of,
     rows_that_count,
-    valid_mask,
 )
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 
@@ -274,14 +273,7 @@ def _delete_run(
     def events() -> Iterator[Events]:
         with sources.open(file) as reader:
             for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-                ids = batch.ids
-                keep: Bools = numpy_of(ids.operation) == Operation.DELETE
-                visible = valid_mask(numpy_of(ids.current_write_id), valid)
-                if visible is not None:
-                    keep &= visible
-                if only is not None:
-                    keep &= bucket_numbers(numpy_of(ids.bucket)) == only
-                yield from _events(batch, -1, keep)
+                yield from _events(batch, -1, deletes_among(batch.ids, valid, bucket=only))
 
     return _Run(sources.path(file), low, high, rows, events)
 

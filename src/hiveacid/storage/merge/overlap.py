@@ -67,9 +67,8 @@ def deleting_write_ids(fs: FileSystem, path: str) -> frozenset[int]:
     found: set[int] = set()
     with BucketFileReader(fs, path) as reader:
         check_holds_deletes(reader)
-        for batch in reader.batches(table_columns=(), wanted=(), identities=True):
-            assert batch.identities is not None
-            found.update(distinct(numpy_of(batch.identities.current_write_id)).tolist())
+        for ids in reader.identities():
+            found.update(distinct(numpy_of(ids.current_write_id)).tolist())
     return frozenset(found)
 
 

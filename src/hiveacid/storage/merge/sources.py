@@ -413,19 +413,24 @@ def _delete_keys(
     if bucket is not None and _only_of(reader) == bucket:
         bucket = None
     for ids in reader.identities():
-        keys = ids.numbers()
-        mask = numpy_of(ids.operation) == Operation.DELETE
-        visible = valid_mask(numpy_of(ids.current_write_id), valid)
-        if visible is not None:
-            mask &= visible
-        if bucket is not None:
-            mask &= bucket_numbers(keys[1]) == bucket
+        keys, mask = ids.numbers(), deletes_among(ids, valid, bucket=bucket)
         parts.append(keys if mask.all() else (keys[0][mask], keys[1][mask], keys[2][mask]))
     return (
         np.concatenate([part[0] for part in parts]) if parts else np.zeros(0, np.int64),
         np.concatenate([part[1] for part in parts]) if parts else np.zeros(0, np.int32),
         np.concatenate([part[2] for part in parts]) if parts else np.zeros(0, np.int64),
     )
+
+
+def deletes_among(ids: Identities, valid: ValidWriteIdList, *, bucket: int | None) -> Bools:
+    """Which events are deletes that count, of one bucket where it is given."""
+    mask: Bools = numpy_of(ids.operation) == Operation.DELETE
+    visible = valid_mask(numpy_of(ids.current_write_id), valid)
+    if visible is not None:
+        mask &= visible
+    if bucket is not None:
+        mask &= bucket_numbers(numpy_of(ids.bucket)) == bucket
+    return mask
 
 
 def bucket_numbers(properties: Int32s) -> Int32s:

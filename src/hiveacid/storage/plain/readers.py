@@ -48,10 +48,6 @@ class _PlainReader(FileReader, ABC):
         self.fields: tuple[tuple[str, HiveType], ...] = ()
         self.rows = 0
 
-    def holds_only_inserts(self) -> bool:
-        """A file without events holds nothing else."""
-        return True
-
     def batches(
         self,
         *,
