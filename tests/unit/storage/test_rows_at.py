@@ -16,7 +16,8 @@ from hiveacid.errors import FormatError
 from hiveacid.session import Session
 from hiveacid.storage.orc import texts_at
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
-from hiveacid.storage.orc.streams import encode_unsigned, numbers_at
+from hiveacid.storage.orc.streams import encode_unsigned
+from hiveacid.storage.orc.texts_at import numbers_at
 
 ROWS = 20_000
 ACID = "stored as orc tblproperties ('transactional'='true', 'orc.compress'='{}')"
