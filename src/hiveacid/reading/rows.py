@@ -60,6 +60,7 @@ from hiveacid.storage.plan.arrow_conditions import (
     check_expression,
     expression_of,
     filtered,
+    joined,
     kept_partitions,
     mentions,
 )
@@ -401,7 +402,7 @@ def chosen_expression(
         return condition_of(given, columns, table=table).expression
     specs = [given] if isinstance(given, Mapping) else list(given)
     tests = [_spec_expression(spec, columns) for spec in specs]
-    return functools.reduce(operator.or_, tests, pc.scalar(False))
+    return joined(operator.or_, [pc.scalar(False), *tests])
 
 
 def _spec_expression(spec: Mapping[str, object], columns: Sequence[Column]) -> pc.Expression:

@@ -37,6 +37,7 @@ from hiveacid.model.types import (
 from hiveacid.statements.constraints import check_conditions, column_default, not_null_columns
 from hiveacid.storage.arrow_types import (
     arrow_type,
+    cast_numbers,
     conform,
     is_number,
     list_offsets,
@@ -293,7 +294,7 @@ def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
     ) != is_number(found.type):
         return given.is_valid()  # Arrow counts in the unit of its type, which nobody has said
     if pa.types.is_floating(before) and isinstance(kind, DecimalType):
-        return pc.not_equal(found.cast(before), given)
+        return pc.not_equal(cast_numbers(found, found.type, before), given)
     if name in ("float", "double") and not pa.types.is_integer(before):
         return pc.and_(pc.is_inf(found), _finite(given))
     if name == "boolean" and (pa.types.is_integer(before) or pa.types.is_floating(before)):

@@ -10,7 +10,8 @@ nanoseconds are asked for, and what is written keeps the unit it comes in. A uni
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,7 @@ _TO_ARROW: Final = {
     "void": pa.null(),
 }
 _FROM_ARROW: Final = {arrow: name for name, arrow in _TO_ARROW.items()}
+_Values = TypeVar("_Values", pa.Array, pc.Expression)
 
 
 def arrow_type(kind: HiveType, *, unit: str = MICROSECONDS) -> pa.DataType:
@@ -207,7 +209,19 @@ def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
         if kind.name in ("timestamp", LOCAL_ZONED):
             return _conform_timestamp(array, kind)
     target = arrow_type(kind)
-    return array if array.type == target else array.cast(target)
+    if pa.types.is_decimal(target) and pa.types.is_floating(array.type):
+        with suppress(pa.ArrowInvalid):  # more digits than the type has: Arrow rounds
+            return array.cast(pa.string()).cast(target)
+    return array if array.type == target else cast_numbers(array, array.type, target)
+
+
+def cast_numbers(values: _Values, given: pa.DataType, target: pa.DataType) -> _Values:
+    """``values`` (of type ``given``) cast; a decimal becomes the nearest floating number, by its
+    text: Arrow's own cast of 0.35 is 0.35000000000000003.
+    """
+    if pa.types.is_decimal(given) and pa.types.is_floating(target):
+        values = values.cast(pa.string())
+    return values.cast(target)
 
 
 def _conform_union(array: pa.Array, kind: UnionType) -> pa.Array:

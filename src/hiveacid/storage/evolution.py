@@ -30,7 +30,14 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import MICROSECONDS, TICKS, arrow_type, conform, with_children
+from hiveacid.storage.arrow_types import (
+    MICROSECONDS,
+    TICKS,
+    arrow_type,
+    cast_numbers,
+    conform,
+    with_children,
+)
 
 _FIRST_GREGORIAN_DAY: Final = -141_427
 """1582-10-15, in days since 1970."""
@@ -148,10 +155,9 @@ def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType, unit: str) 
 
 
 def _as_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The nearest number; Arrow's casts of decimals are not that exact."""
+    """The nearest number."""
     if pa.types.is_decimal(array.type):
-        values = _converted(array, float, PrimitiveType("double"))
-        return values.cast(target)
+        return cast_numbers(array, array.type, target)
     return array.cast(target, safe=not pa.types.is_integer(array.type))
 
 

@@ -122,3 +122,21 @@ def test_digits_of_negative_numbers_are_kept(acid: Session) -> None:
     acid.sql(f"insert into negative values ({number})")
     found = hiveacid.read_arrow(acid.table("negative"), filter=f"d = {number}").read_all()
     assert [str(value) for value in found.column("d").to_pylist()] == [number]
+
+
+def test_a_double_beside_a_decimal_equals_the_decimal_of_its_text(acid: Session) -> None:
+    """Arrow's own cast of the decimal 0.35 is 0.35000000000000003."""
+    acid.sql(
+        "create table nearest (id int, d decimal(10,2)) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    table = acid.table("nearest")
+    table.write_arrow([{"id": i, "d": Decimal(i).scaleb(-2)} for i in range(100)])
+    for condition, ids in {
+        "d = 0.35e0": [35],
+        "d in (0.35e0, 0.41D)": [35, 41],
+        "d < 0.35e0": list(range(35)),
+        "d >= 0.35e0": list(range(35, 100)),
+    }.items():
+        found = hiveacid.read_arrow(table, filter=condition, columns=["id"]).read_all()
+        assert sorted(found.column(0).to_pylist()) == ids, condition

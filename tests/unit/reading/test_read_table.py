@@ -53,6 +53,30 @@ def test_columns_have_the_catalogs_types_partition_columns_too(emp: AcidTable) -
     ]
 
 
+MANY = range(5000, 25000)
+"""As many comparisons in one chain, and Arrow's recursion ends the process."""
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("name in ('bob', 'x" + "', 'x".join(map(str, MANY)) + "')", [2]),
+        ("pay in (2, " + ".5, ".join(map(str, MANY)) + ")", [2]),
+        ("id = 2 or id = " + " or id = ".join(map(str, MANY)), [2]),
+        ("year not in (1995, " + ", ".join(map(str, MANY)) + ")", [3]),
+    ],
+    ids=("texts", "decimals", "or", "not in"),
+)
+def test_a_condition_may_be_as_long_as_a_program_makes_it(
+    emp: AcidTable, condition: str, expected: list[int]
+) -> None:
+    assert ids(emp, filter=condition) == expected
+
+
+def test_many_partitions_may_be_chosen(emp: AcidTable) -> None:
+    assert ids(emp, partitions=[{"year": 1996}, *({"year": n} for n in MANY)]) == [3]
+
+
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
@@ -32,7 +32,7 @@ from hiveacid.model.predicates import (
 )
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, HiveType
-from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, is_number
+from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, cast_numbers, is_number
 
 _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.EQ: operator.eq,
@@ -43,6 +43,7 @@ _COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
     Op.GE: operator.ge,
 }
 _EXACTLY: Final = Context(prec=100)
+_CHAIN_MAX: Final = 64
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _TIME: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6}(\d{0,3}))?)?)?", re.ASCII
@@ -119,17 +120,37 @@ def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expressi
         join = operator.and_ if isinstance(tree, And) else operator.or_
         parts = [expression_of(part, kinds) for part in tree.parts]
         known = [part for part in parts if part is not None]
-        return functools.reduce(join, known) if known else pc.scalar(isinstance(tree, And))
+        return joined(join, known) if known else pc.scalar(isinstance(tree, And))
     field = pc.field(tree.column)
     if isinstance(tree, IsNull):
         return field.is_valid() if tree.negated else field.is_null()
     kind = kinds[tree.column]
     if isinstance(tree, In):
-        if all(type(value) is int for value in tree.values) and _is_integer(kind):
-            return field.isin(pa.array(sorted(filter(_is_long, tree.values)), pa.int64()))
-        tests = [_comparison(tree.column, Op.EQ, value, kind) for value in tree.values]
-        return functools.reduce(operator.or_, tests)
+        return _among(tree.column, tree.values, kind)
     return _comparison(tree.column, tree.op, tree.value, kind)
+
+
+def joined(join: Callable[[Any, Any], Any], parts: list[pc.Expression]) -> pc.Expression:
+    """In groups, which Arrow does not take for one chain: down a chain it goes by recursion, and a
+    process whose stack ends is gone.
+    """
+    while len(parts) > _CHAIN_MAX:
+        groups = (parts[i : i + _CHAIN_MAX] for i in range(0, len(parts), _CHAIN_MAX))
+        parts = [~~functools.reduce(join, group) for group in groups]
+    return functools.reduce(join, parts)
+
+
+def _among(name: str, values: Collection[Constant], kind: HiveType) -> pc.Expression:
+    """column IN (values): by one look where each is of the column's type, else one by one."""
+    field, classes = pc.field(name), set(map(type, values))
+    if classes == {int} and _is_integer(kind):
+        return field.isin(pa.array(sorted(filter(_is_long, values)), pa.int64()))
+    if classes == {str} and pa.types.is_string(arrow_type(kind)):
+        if not isinstance(kind, CharType):
+            return field.isin(pa.array(values, pa.string()))
+        texts = pa.array([str(value).rstrip(" ") for value in values])
+        return pc.is_in(pc.utf8_rtrim(field, " "), texts)
+    return joined(operator.or_, [_comparison(name, Op.EQ, value, kind) for value in values])
 
 
 def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expression:
@@ -150,6 +171,8 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             plain = _number_in(value) if isinstance(value, str) else number
             assert plain is not None
             if isinstance(plain, float) or pa.types.is_floating(arrow):
+                if pa.types.is_decimal(arrow):
+                    field = cast_numbers(field, arrow, pa.float64())
                 return _float_comparison(field.cast(pa.float64(), safe=False), op, float(plain))
             return _exact_comparison(field, arrow, op, Decimal(plain))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
