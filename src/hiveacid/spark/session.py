@@ -221,12 +221,17 @@ def is_utc(spark: SparkSession) -> bool:
     session's. Where both are UTC nothing is lost on the way; elsewhere some wall clocks do not
     exist or stand for two times, and those of before 1900 depend on the library.
     """
-    if spark.conf.get("spark.sql.session.timeZone") not in _UTC:
+    if not shows_utc(spark):
         return False
     if spark not in _JVM_ZONES:
         zone = "java_method('java.time.ZoneId', 'systemDefault')"
         _JVM_ZONES[spark] = spark.sql(f"select {zone}").collect()[0][0]
     return _JVM_ZONES[spark] in _UTC
+
+
+def shows_utc(spark: SparkSession) -> bool:
+    """Whether the session's time zone is UTC."""
+    return spark.conf.get("spark.sql.session.timeZone") in _UTC
 
 
 def reads_files(spark: SparkSession, location: str) -> bool:
@@ -360,9 +365,15 @@ def driver_memory(spark: SparkSession) -> int:
     """The bytes of the driver's heap, as ``spark.driver.memory`` says; Spark's 1 GiB where it does
     not. A number without a unit means MiB, as to Spark.
     """
-    text = spark.conf.get("spark.driver.memory", "1g") or "1g"
+    return size_bytes(spark.conf.get("spark.driver.memory", "1g") or "1g", unit="m")
+
+
+def size_bytes(text: str, *, unit: str) -> int:
+    """The bytes that a setting of Spark's says, of which a number alone means ``unit`` (``b``,
+    ``k``, ``m``, ``g``, ``t`` or ``p``); 1 GiB where it says none.
+    """
     found = re.fullmatch(r"(\d+)([bkmgtp]?)b?", text.strip().lower())
-    return int(found[1]) << 10 * "bkmgtp".index(found[2] or "m") if found else 1 << 30
+    return int(found[1]) << 10 * "bkmgtp".index(found[2] or unit) if found else 1 << 30
 
 
 def driver_share(spark: SparkSession) -> int:

@@ -46,6 +46,7 @@ from hiveacid.spark.jobs import (
     explained,
     jobs_end_with,
 )
+from hiveacid.spark.parquet_rows import ParquetRows, ReadingTask, parquet_rows
 from hiveacid.spark.session import check_names, driver_share, quoted, session_conf
 from hiveacid.spark.workers import make_ready
 from hiveacid.storage.stage import (
@@ -125,13 +126,14 @@ def write_rows(spark: SparkSession, rows: DataFrame, *, target: WriteTarget) -> 
         frame = rows.selectExpr(*data, *texts)
         if names:
             frame = frame.sortWithinPartitions(*names)
+    as_they_are = table.bucket is None and not names
     stage = RowStage(
         target,
         dynamic=tuple(c.name for c in dynamic),
         bucketed=table.bucket is not None,
         statement=target.insert_statement,
     )
-    return _run(spark, frame, stage)
+    return _run(spark, frame, stage, parquet_rows(frame, table.columns) if as_they_are else None)
 
 
 def write_events(
@@ -202,7 +204,12 @@ def _task_limit(spark: SparkSession) -> int:
     return max(1, min(int(text or 200), WRITERS_MAX))
 
 
-def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) -> WriteResult:
+def _run(
+    spark: SparkSession,
+    frame: DataFrame,
+    stage: RowStage | EventStage,
+    parquet: ParquetRows | None = None,
+) -> WriteResult:
     begun = stage.target.in_place
     fs, _ = stage.target.files.at(stage.target.table.location)
     target = replace(
@@ -217,7 +224,12 @@ def _run(spark: SparkSession, frame: DataFrame, stage: RowStage | EventStage) ->
         frame = frame.toDF(*[f"_{number}" for number in range(len(frame.columns))])
     with session_conf(spark, _TRANSFER), jobs_end_with(spark):
         try:
-            files = staged_by_spark(spark, frame, task, at=target.files.at)
+            files = []
+            if parquet is not None and not target.sends:
+                numbers = spark.range(0, len(parquet.parts), 1, len(parquet.parts))
+                files = staged_by_spark(spark, numbers, parquet.task(task), at=target.files.at)
+            if not files or None in files:
+                files = staged_by_spark(spark, frame, task, at=target.files.at)
         except _TooManyWriters:
             fewer = frame.coalesce(WRITERS_MAX)
             files = staged_by_spark(spark, fewer, task, at=target.files.at)
@@ -315,7 +327,7 @@ class _TooManyWriters(Exception):
 
 
 def staged_by_spark(
-    spark: SparkSession, frame: DataFrame, task: StageTask, *, at: Reach
+    spark: SparkSession, frame: DataFrame, task: StageTask | ReadingTask, *, at: Reach
 ) -> list[Any]:
     """What the stage of a task says of the files that it wrote in Spark's workers; one job. ``at``
     as in ``statement_error``.
