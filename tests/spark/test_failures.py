@@ -6,6 +6,7 @@ import os
 import signal
 
 import pytest
+from tests.connect import OVER_CONNECT
 
 from hiveacid.errors import AcidError, InvalidInputError, StorageError, UnsupportedError
 from hiveacid.spark.failures import statement_error
@@ -92,3 +93,17 @@ def test_a_worker_that_dies_fails_the_statement_and_leaves_nothing(acid, rows, s
         acid.table("t").insert(frame)
     assert "Job aborted due to stage failure" in str(told.value.__cause__)
     assert rows("select * from t") == []
+
+
+@pytest.mark.skipif(OVER_CONNECT, reason="its server analyses a query when rows are wanted")
+def test_a_query_that_spark_gives_up_is_told_in_a_line(acid, spark):
+    name = "spark.sql.analyzer.maxIterations"
+    before = spark.conf.get(name)
+    acid.sql("create table t (a array<int>) stored as orc")
+    views = " ".join(f"lateral view explode(a) v as c{at}" for at in range(9))
+    spark.conf.set(name, "5")
+    try:
+        with pytest.raises(InvalidInputError, match=r"^Max iterations \(5\) reached [^\n]*$"):
+            acid.sql(f"select * from t {views}")
+    finally:
+        spark.conf.set(name, before)

@@ -44,6 +44,8 @@ ANSWERS = {
     "substr('abcdef', -2 + 1)": "f",
     "unix_timestamp('2024-01-05 10:20:30.5')": 1704450030,
     "to_unix_timestamp('2024-1-5T1:2:3')": 1704416523,
+    "unix_timestamp('1969-12-31 23:59:58.5')": -2,
+    "unix_timestamp(timestamp'1969-12-31 23:59:58.5')": -2,
     "unix_timestamp(date'2024-01-05')": 1704412800,
     "unix_timestamp('2024/01/05', 'yyyy/MM/dd')": 1704412800,
     "extract(second from timestamp'2024-01-05 10:20:30.5')": 30,

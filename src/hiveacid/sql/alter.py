@@ -66,7 +66,7 @@ def parse_alter(cursor: Cursor) -> Command:
         return SetLocation(name, cursor.string(), partition)
     if partition and cursor.accept("RENAME", "TO"):
         return RenamePartition(name, partition, partition_spec(cursor))
-    asked = f"{cursor.token.text} {cursor.peek(1).text}".upper()
+    asked = " ".join(token.text for token in cursor.tokens[cursor.at : -1][:2]).upper()
     raise UnsupportedError(
         f"ALTER TABLE ... {asked} is not supported",
         note=f"CREATE TABLE ... AS SELECT * FROM {name} makes a table of another layout.",

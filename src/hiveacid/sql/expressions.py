@@ -22,7 +22,7 @@ from typing import Final
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
-from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, position
+from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, Token, TokenKind, name_of, position
 from hiveacid.sql.operands import CALLS, concatenations, respelled
 from hiveacid.sql.spellings import COMPARISONS, NEGATED, QUANTIFIED, RANKING, WORDS
 from hiveacid.statements.values import VirtualColumn
@@ -205,9 +205,19 @@ def at_clause(cursor: Cursor) -> bool:
         before = [token.key for token in cursor.tokens[max(0, cursor.at - 3) : cursor.at]]
         return before[-2:] != ["IS", "DISTINCT"] and before != ["IS", "NOT", "DISTINCT"]
     begins = _CLAUSES.get(cursor.key)
-    return begins is not None and begins(cursor.peek(1))
+    if begins is None or not begins(cursor.peek(1)):
+        return False
+    return cursor.key not in ("LIMIT", "OFFSET") or not _before_a_name(cursor.tokens[cursor.at - 1])
 
 
+def _before_a_name(token: Token) -> bool:
+    """Whether a column's name follows, even one that is the word of a clause."""
+    if token.kind is TokenKind.SYMBOL:
+        return token.key not in (")", "]", "*")
+    return token.key in _BEFORE_A_NAME
+
+
+_BEFORE_A_NAME: Final = NOT_AN_ALIAS - {"ALL", "END", "NULL", "OFFSET", "ROW", "ROWS"}
 _CLAUSES: Final[Mapping[str, Callable[[Token], bool]]] = {
     **dict.fromkeys(
         ("SELECT", "WHERE", "HAVING", "UNION", "INTERSECT", "EXCEPT", ";"), lambda _: True
@@ -217,7 +227,10 @@ _CLAUSES: Final[Mapping[str, Callable[[Token], bool]]] = {
     ),
     **dict.fromkeys(
         ("LIMIT", "OFFSET"),
-        lambda token: token.kind in (TokenKind.NUMBER, TokenKind.WORD) or token.key == "(",
+        lambda token: (
+            (token.kind in (TokenKind.NUMBER, TokenKind.WORD) and token.key != "FROM")
+            or token.key == "("
+        ),
     ),
     **dict.fromkeys(("WINDOW", "QUALIFY"), lambda token: token.kind is not TokenKind.SYMBOL),
     "MINUS": lambda token: token.key in _QUERY_TERM,

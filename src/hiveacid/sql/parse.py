@@ -158,7 +158,8 @@ _UNSUPPORTED = {
 _EXPLAIN_MODES = frozenset(
     {
         "EXTENDED", "FORMATTED", "DEPENDENCY", "AUTHORIZATION", "LOCKS", "AST", "CBO", "COST",
-        "VECTORIZATION", "ANALYZE",
+        "VECTORIZATION", "ANALYZE", "ONLY", "SUMMARY", "OPERATOR", "EXPRESSION", "DETAIL",
+        "JOINCOST", "LOGICAL", "REOPTIMIZATION",
     }
 )  # fmt: skip
 _SETTING = re.compile(r"set\s+([^\s=]+)\s*=\s*(.*?)\s*", re.IGNORECASE | re.DOTALL)

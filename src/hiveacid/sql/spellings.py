@@ -11,7 +11,7 @@ UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SE
 
 _LATER: Final = "if(to_date(d) = last_day(d), last_day(add_months(d, n)), add_months(d, n))"
 _NOT_A_NUMBER: Final = "), double('NaN'))"
-_SECONDS: Final = r", 'yyyy-M-d[ ][\'T\']H:m:s[.SSSSSSSSS]')"
+_SECONDS: Final = r", 'yyyy-M-d[ ][\'T\']H:m:s[.SSSSSSSSS]'))"
 FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ACOS": ("nullif(acos(", _NOT_A_NUMBER),
     "ADD_MONTHS": ("zip_with(array(", f"), (d, n) -> {_LATER})[0]", "), array("),
@@ -47,8 +47,8 @@ FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     **{f"FLOOR_{unit}": (f"date_trunc('{unit}', ", ")") for unit in UNITS},
 }
 OF_ONE: Final[Mapping[str, tuple[str, str]]] = {
-    "TO_UNIX_TIMESTAMP": ("unix_timestamp(", _SECONDS),
-    "UNIX_TIMESTAMP": ("unix_timestamp(", _SECONDS),
+    "TO_UNIX_TIMESTAMP": ("unix_seconds(to_timestamp(", _SECONDS),
+    "UNIX_TIMESTAMP": ("unix_seconds(to_timestamp(", _SECONDS),
 }
 """Functions that have another meaning only where they are given one value."""
 RANKING: Final = frozenset(

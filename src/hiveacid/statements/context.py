@@ -197,11 +197,11 @@ def _is_temporary_view(spark: SparkSession | None, name: str) -> bool:
 
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
-_IN_TASK = re.compile(
-    r"Job aborted due to stage failure: [^\n]*\): [\w.]+\.(?:Spark)?(?P<kind>\w+): "
-    r"(?P<message>[^\n]*)"
+_IN_JVM = re.compile(
+    r"(?:Job aborted due to stage failure: [^\n]*\): [\w.]+|An error occurred [^\n]*\n: java\.lang)"
+    r"\.(?:Spark)?(?P<kind>\w+): (?P<message>[^\n]*)"
 )
-"""What a task failed with, as PySpark 3.5 leaves it to py4j."""
+"""What a task failed with, as PySpark 3.5 leaves it to py4j, or the analysis, in any version."""
 _POSITION = re.compile(r"[;,]?\s*\(?line (\d+)[ ,]+pos (\d+)\)?")
 
 
@@ -237,7 +237,7 @@ def _mapped(error: Exception, statement: object) -> AcidError | None:
     name = type(error).__name__
     if isinstance(error, PySparkException):
         return InvalidInputError(_first_line(error)) if name in _AT_RUN_TIME else None
-    failed = _IN_TASK.search(str(error)) if name == "Py4JJavaError" else None
+    failed = _IN_JVM.search(str(error)) if name == "Py4JJavaError" else None
     if failed is None or failed["kind"] not in _AT_RUN_TIME:
         return None
     return InvalidInputError(_SQLSTATE.sub("", failed["message"]))

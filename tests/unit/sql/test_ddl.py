@@ -311,6 +311,7 @@ VALUES = {
     "describe database extended d2": DescribeDatabase("d2", True),
     "explain formatted delete from t": Explain(bound("delete from t"), "formatted"),  # type: ignore[arg-type]
     "explain select 1": Explain(Query("select 1")),
+    "explain vectorization only select 1": Explain(Query("select 1"), "vectorization only"),
 }
 
 
@@ -489,3 +490,8 @@ def test_clauses_of_compactions_have_one_order_and_plain_columns(
 def test_what_cannot_be_created_is_named(kind: str) -> None:
     with pytest.raises(UnsupportedError, match=f"^CREATE {kind} is not supported"):
         bound(f"create {kind.lower()} f as 'x'")
+
+
+def test_a_clause_at_the_end_of_the_text_is_named() -> None:
+    with pytest.raises(UnsupportedError, match=r"\.\.\. CONCATENATE is not supported"):
+        bound("alter table t concatenate")

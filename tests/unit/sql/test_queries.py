@@ -246,6 +246,17 @@ TEXTS = {
     "select 1 from t group by id, v grouping sets ((id), ()) having count(*) > 1": (
         "select 1 from P0 as `t` group by id, v grouping sets ((id), ()) having count(*) > 1"
     ),
+    "select offset, limit as limit, a + offset, max(offset) offset from t where 1 = 1 and offset "
+    "in (1) group by limit having not limit between 1 and 2 order by offset desc, limit limit 3 "
+    "offset 1": (
+        "select offset, limit as limit, a + offset, max(offset) offset from P0 as `t` where 1 = 1 "
+        "and offset in (1) group by limit having not limit between 1 and 2 order by offset desc "
+        "NULLS FIRST, limit NULLS LAST limit 3 offset 1"
+    ),
+    "select distinct offset from (select count(*) offset from t limit 1) where offset is null": (
+        "select distinct offset from (select count(*) offset from P0 as `t` limit 1) where offset "
+        "is null"
+    ),
     "select 10L, 1.5BD, 1e3, .5, a.b.c, left(x, 1), insert(a, 1), window(ts, '1 day')": (
         "select 10L, 1.5BD, 1e3, .5, a.b.c, left(x, 1), insert(a, 1), window(ts, '1 day')"
     ),
