@@ -77,6 +77,7 @@ class Case(NamedTuple):
     frame: Callable[[DataFrame], DataFrame] = lambda frame: frame
     schema: str = ""
     table: str = ""
+    kind: str = "orc tblproperties ('transactional'='true')"
 
 
 def column(kind: pa.DataType, *values: Any) -> dict[str, tuple[pa.DataType, list[Any]]]:
@@ -100,6 +101,8 @@ CASES = {
     "some columns": Case(
         VALUES, frame=lambda f: f.select("text", "id"), table="text string, id int"
     ),
+    "a plain table": Case(VALUES, kind="orc"),
+    "a text table": Case(TEXTS, kind="textfile"),
     "no rows": Case(column(pa.string())),
     "a day of the old calendar": Case(
         column(pa.date32(), datetime.date(1582, 10, 4)), AFTER_ALL, schema="id int, v date"
@@ -193,12 +196,13 @@ def test_the_rows_are_those_that_spark_reads(
     case = CASES[name]
     arrays = {key: pa.array(values, kind) for key, (kind, values) in case.columns.items()}
     parquet.write_table(pa.table(arrays), tmp_path / "rows.parquet", **case.written)
-    reader = spark.read.schema(case.schema) if case.schema else spark.read
+    reader = spark.read.option("datetimeRebaseMode", "CORRECTED")  # Spark 3.5 asks
+    reader = reader.schema(case.schema) if case.schema else reader
     frame = case.frame(reader.parquet(str(tmp_path / "rows.parquet")))
     columns = case.table or ", ".join(f"{key} {hive(a.type)}" for key, a in arrays.items())
     columns = columns.replace("large_string", "string")
     for table in ("t", "u"):
-        reads.acid.sql(f"create table {table} ({columns}) {ACID}")
+        reads.acid.sql(f"create table {table} ({columns}) stored as {case.kind}")
     expected = BY_PLAN if OVER_CONNECT else case.expected
     # of no rows nobody has written a file, and Spark is asked whether that is right
     expected = AFTER_ALL if name == "no rows" and expected == BY_TASKS else expected
@@ -256,6 +260,22 @@ def test_partitions_that_directories_tell_are_left_to_spark(
     frame = spark.read.parquet(str(tmp_path / "files"))
     assert reads.by_whom(lambda: reads.acid.table("t").insert(frame)) == BY_PLAN
     assert rows("select id, p from t") == [(1, 7), (2, 7)]
+
+
+@pytest.mark.parametrize("kind", ["orc tblproperties ('transactional'='true')", "orc", "parquet"])
+def test_what_a_task_has_written_when_it_leaves_the_rest_to_spark_is_not_there(
+    reads: Reads, spark: SparkSession, rows: Callable[[str], Any], tmp_path: Path, kind: str
+) -> None:
+    days = [*[datetime.date(2020, 1, 1)] * 25_000, datetime.date(1500, 1, 1)]
+    parquet.write_table(pa.table({"id": range(25_001), "v": days}), tmp_path / "rows.parquet")
+    reads.acid.sql(f"create table t (id bigint, v date) stored as {kind}")
+    reader = spark.read.option("datetimeRebaseMode", "CORRECTED").schema("id bigint, v date")
+    frame = reader.parquet(str(tmp_path / "rows.parquet"))
+    expected = BY_PLAN if OVER_CONNECT else AFTER_ALL
+    assert reads.by_whom(lambda: reads.acid.table("t").insert(frame)) == expected
+    assert rows("select count(*), count(distinct id), max(v) from t") == [
+        (25_001, 25_001, datetime.date(2020, 1, 1))
+    ]
 
 
 def test_a_file_that_is_named_twice_is_left_to_spark(
