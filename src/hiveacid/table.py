@@ -169,7 +169,8 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         Raises:
             InvalidInputError: 10292, 10297, 10302, 10408, 10414 as Hive; a value of no such type.
         """
-        statement = Update(self.name, _assigned(assignments), condition_given(where))
+        given = _assigned(assignments, self.name.table)
+        statement = Update(self.name, given, condition_given(where))
         return cast(UpdateResult, self.session.execute(statement))
 
     def delete(self, *, where: Expression | None = None) -> DeleteResult:
@@ -343,7 +344,8 @@ class MergeBuilder:
         self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN UPDATE SET ...; values as those of ``AcidTable.update``."""
-        return self._with(MatchedUpdate(_assigned(assignments), condition_given(where)))
+        given = _assigned(assignments, self.statement.alias)
+        return self._with(MatchedUpdate(given, condition_given(where)))
 
     def when_matched_update_all(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN MATCHED [AND where] THEN UPDATE SET *: every column from the source's of the same
@@ -359,8 +361,9 @@ class MergeBuilder:
         self, values: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN NOT MATCHED [AND where] THEN INSERT (columns) VALUES (...)."""
-        given = tuple(value for _, value in _assigned(values))
-        return self._with(NotMatchedInsert(tuple(values), given, condition_given(where)))
+        given = _assigned(values, self.statement.alias)
+        names, texts = tuple(name for name, _ in given), tuple(text for _, text in given)
+        return self._with(NotMatchedInsert(names, texts, condition_given(where)))
 
     def when_not_matched_insert_all(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED [AND where] THEN INSERT *."""
@@ -370,7 +373,8 @@ class MergeBuilder:
         self, assignments: Mapping[str, object], *, where: Expression | None = None
     ) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN UPDATE SET ..."""
-        return self._with(NotMatchedBySourceUpdate(_assigned(assignments), condition_given(where)))
+        given = _assigned(assignments, self.statement.alias)
+        return self._with(NotMatchedBySourceUpdate(given, condition_given(where)))
 
     def when_not_matched_by_source_delete(self, *, where: Expression | None = None) -> MergeBuilder:
         """WHEN NOT MATCHED BY SOURCE [AND where] THEN DELETE."""
@@ -397,8 +401,24 @@ class MergeBuilder:
 _NAME: Final = re.compile(r"\s*(?!\d+\s*$)(\w+|`(?:[^`]|``)+`)\s*")
 
 
-def _assigned(values: Mapping[str, object]) -> tuple[tuple[str, Expression], ...]:
-    return tuple((name, expression_given(name, value)) for name, value in values.items())
+def _assigned(
+    values: Mapping[str, object], alias: str | None
+) -> tuple[tuple[str, Expression], ...]:
+    """Names may be in back-quotes, and stand behind the table's, as in SQL."""
+    return tuple(
+        (_column_name(name, alias), expression_given(name, value)) for name, value in values.items()
+    )
+
+
+def _column_name(name: str, alias: str | None) -> str:
+    table, dot, column = name.partition(".")
+    is_behind = dot and alias is not None and _unquoted(table).lower() == alias.lower()
+    return _unquoted(column if is_behind else name)
+
+
+def _unquoted(name: str) -> str:
+    name = name.strip()
+    return name[1:-1].replace("``", "`") if name[:1] == "`" else name
 
 
 def _equal_columns(on: object, alias: str, source_alias: str) -> Expression:
@@ -422,5 +442,4 @@ def equal_columns(on: object) -> list[str] | None:
         raise wrong_argument("on", "a condition, or names of columns", on)
     if not names:
         raise InvalidInputError("on names no column")
-    plain = (name.strip() for name in names)
-    return [name[1:-1].replace("``", "`") if name[:1] == "`" else name for name in plain]
+    return [_unquoted(name) for name in names]
