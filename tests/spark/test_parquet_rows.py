@@ -101,6 +101,7 @@ CASES = {
     "some columns": Case(
         VALUES, frame=lambda f: f.select("text", "id"), table="text string, id int"
     ),
+    "many columns": Case({f"c{n}": (pa.int32(), [n]) for n in range(60)}),
     "a plain table": Case(VALUES, kind="orc"),
     "a text table": Case(TEXTS, kind="textfile"),
     "no rows": Case(column(pa.string())),
@@ -320,3 +321,19 @@ def test_a_query_of_files_is_read_so_too(
         whom = reads.by_whom(lambda text=text: reads.acid.sql(text))
         assert whom == (BY_PLAN if OVER_CONNECT else BY_TASKS)
         assert rows("select * from t") == [(1, "a"), (2, "b")]
+
+
+def test_a_table_of_sparks_catalog_is_read_so_too(
+    reads: Reads, spark: SparkSession, rows: Callable[[str], Any], tmp_path: Path
+) -> None:
+    place = (tmp_path / "files").as_uri()
+    spark.sql(f"create table of_spark (id int, v string) using parquet location '{place}'")
+    try:
+        spark.sql("insert into of_spark values (1, 'a'), (2, 'b')")
+        reads.acid.sql(f"create table t (id int, v string) {ACID}")
+        frame = spark.table("of_spark")
+        whom = reads.by_whom(lambda: reads.acid.table("t").insert(frame))
+    finally:
+        spark.sql("drop table of_spark")
+    assert whom == (BY_PLAN if OVER_CONNECT else BY_TASKS)
+    assert rows("select * from t") == [(1, "a"), (2, "b")]

@@ -49,7 +49,7 @@ _TIME: Final = re.compile(r"cast\((?P<name>\w+)#\d+ as timestamp_ntz\) AS \w+#\d
 _PLAN: Final = re.compile(
     r"== Physical Plan ==\n"
     r"(?:\*\(1\) Project \[(?P<taken>[^\[\]\n]*)\]\n\+- )?\*\(1\) ColumnarToRow\n"
-    r" *\+- FileScan parquet \[(?P<read>[^\[\]\n]*)\] Batched: true, DataFilters: \[\], "
+    r" *\+- FileScan parquet [\w.]*\[(?P<read>[^\[\]\n]*)\] Batched: true, DataFilters: \[\], "
     r"Format: Parquet, Location: InMemoryFileIndex\(1 paths\)[^\n]*, PartitionFilters: \[\], "
     r"PushedFilters: \[\], ReadSchema: [^\n]*"
 )
