@@ -50,6 +50,7 @@ from hiveacid.metastore.sql.objects import (
     take_ids,
 )
 from hiveacid.metastore.sql.pins import keep_dropped, note_added
+from hiveacid.metastore.sql.schema import NEXT_WRITE_ID
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.history import WHOLE_TABLE
@@ -123,6 +124,8 @@ class SqlTables(Part, OwnDatabase, Catalog):
                     _move_partitions(unit, ids, old.location, table.location)
             elif moved or old.is_transactional != table.is_transactional:
                 forget_statistics(unit, table=ids.table)
+                if not old.is_transactional:
+                    forget_table(unit, name, but=NEXT_WRITE_ID)  # its files are of no transaction
             _delete_details(unit, ids, but=STATISTICS_KEYS)
             unit.ask(update(SDS).where(SDS.c.SD_ID == ids.storage).values(**_storage_values(table)))
             unit.ask(
@@ -159,6 +162,7 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
         if if_not_exists:
             return False
         raise _exists(table.name)
+    forget_table(unit, table.name)
     storage = insert_storage(unit, table)
     (found,) = take_ids(unit, "MTable", 1)
     created_s = (table.created_at_ms or unit.now_ms) // 1000
