@@ -186,10 +186,14 @@ def test_microseconds_given_as_nanoseconds_are_written(tmp_path: Path) -> None:
         ("Asia/Tokyo", "1969-12-31 23:59:58.500", "1969-12-31 23:59:58.500"),
         ("UTC", "1969-12-31 23:59:58.500", "1969-12-31 23:59:58.500"),
         ("US/Pacific", "2015-01-01 00:00:00.500", "2015-01-01 00:00:00.500"),
+        # before 1900 a zone is what it is now, not the local mean time
+        ("US/Pacific", "1850-06-01 12:00:00.500", "1850-06-01 12:00:00.500"),
+        ("US/Pacific", "1590-02-21 07:08:09.123", "1590-02-21 07:08:09.123"),
+        ("Europe/Paris", "1850-06-01 12:00:00.500", "1850-06-01 12:00:00.500"),
     ],
 )
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_second_before_1970_is_one_of_the_writers_time_zone(
+def test_early_times_are_those_of_the_writers_time_zone(
     tmp_path: Path, zone: str, stored: str, expected: str, nested: bool
 ) -> None:
     path = tmp_path / "bucket_00000"

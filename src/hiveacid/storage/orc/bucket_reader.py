@@ -38,8 +38,8 @@ from hiveacid.storage.orc.streams import (
     UTC_NAMES,
     StripeStreams,
     as_seconds,
+    depends_on_zone,
     exact_times,
-    is_near_1970,
     timestamps_of,
 )
 from hiveacid.storage.orc.tail import OrcTail, read_tail_of
@@ -301,7 +301,7 @@ class BucketFileReader(FileReader):
         assert self.tail is not None
         try:
             batch = self._read_stripe(reader, number, names)
-            if not any(is_near_1970(column) for column in batch.columns):
+            if not any(depends_on_zone(column) for column in batch.columns):
                 return batch, None
         except _WideTimestampsError:
             batch = None

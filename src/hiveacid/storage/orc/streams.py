@@ -9,8 +9,9 @@ nothing else (ORC specification, "Run Length Encoding", "Timestamp Columns").
 
 Of a stripe that was written in another time zone than UTC it takes a fraction of a second for one
 before or after 1970 by the wall clock, where Java's reader asks the time itself: between both it is
-one second off. Such a stripe is read with bigints in the place of timestamps, too; then they become
-timestamps of microseconds.
+one second off. Before 1900 it asks for the zone's local mean time, where Java takes the zone's time
+of today, without summer time. Such stripes are read with bigints in the place of timestamps, too;
+then they become timestamps of microseconds.
 """
 
 from __future__ import annotations
@@ -243,26 +244,31 @@ UTC_NAMES: Final = ("UTC", "GMT", "Etc/UTC", "Z")
 """Names of the time zone in which wall clock and time are one."""
 _ZONES_REACH_S: Final = 16 * 3600
 """No wall clock is further from UTC, in seconds."""
+_JAVA_ZONES_S: Final = -2_208_988_800
+"""1900-01-01, where Java's time zones begin."""
+_LATER_S: Final = pa.array([2_114_380_800, 2_130_019_200])
+"""A winter and a summer that no zone has rules of its own for, in the north or in the south."""
 _CARRY_NANOS: Final = 999_999
 """With more nanoseconds than this, a second before 1970 is stored one too late (ORC's writers)."""
 
 
-def is_near_1970(array: pa.Array) -> bool:
+def depends_on_zone(array: pa.Array) -> bool:
     """Whether a timestamp in an array, at any depth, is one that a time zone may move across
-    1970.
+    1970, or of before Java's time zones.
     """
-    return any(map(_is_near_1970, leaves(array)))
+    return any(map(_depends_on_zone, leaves(array)))
 
 
-def _is_near_1970(array: pa.Array) -> bool:
+def _depends_on_zone(array: pa.Array) -> bool:
     kind = array.type
     if not pa.types.is_timestamp(kind) or kind.tz is not None:
         return False
-    reach = pa.scalar(_ZONES_REACH_S, pa.duration("s")).cast(pa.duration(kind.unit))
-    epoch = pa.scalar(0, kind)
-    low, high = pc.subtract(epoch, reach), pc.add(epoch, reach)
+    low, high, early = (
+        pa.scalar(seconds, pa.timestamp("s")).cast(kind)
+        for seconds in (-_ZONES_REACH_S, _ZONES_REACH_S, _JAVA_ZONES_S + _ZONES_REACH_S)
+    )
     near = pc.and_(pc.greater_equal(array, low), pc.less_equal(array, high))
-    return bool(pc.any(near).as_py())
+    return bool(pc.any(pc.or_(near, pc.less_equal(array, early))).as_py())
 
 
 def timestamps_of(array: pa.Array, number: int, tail: OrcTail, streams: StripeStreams) -> pa.Array:
@@ -377,6 +383,11 @@ def _epoch_s(zone: str) -> int:
 
 
 def _wall_clock(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    there = pc.local_timestamp(pa.array(seconds).cast(pa.timestamp("s", tz=zone)))
-    wall: npt.NDArray[np.int64] = there.cast(pa.int64()).to_numpy()
+    standard = pc.min(pc.subtract(_local(_LATER_S, zone), _LATER_S)).as_py()
+    there = _local(pa.array(seconds), zone).to_numpy()
+    wall: npt.NDArray[np.int64] = np.where(seconds < _JAVA_ZONES_S, seconds + standard, there)
     return wall
+
+
+def _local(seconds: pa.Array, zone: str) -> pa.Array:
+    return pc.local_timestamp(seconds.cast(pa.timestamp("s", tz=zone))).cast(pa.int64())
