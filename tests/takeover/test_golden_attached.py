@@ -19,7 +19,8 @@ import hiveacid
 from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import partition_name
-from hiveacid.model.tables import AcidMode
+from hiveacid.model.tables import HASHED_OTHERWISE, AcidMode
+from hiveacid.table import AcidTable
 
 KEPT = ("transactional", "transactional_properties", "bucketing_version")
 NAMES = sampled(golden_names(), "statements", "storage", "layout", group=first_letter)
@@ -150,6 +151,21 @@ def test_what_is_not_declared_comes_from_the_files(world: World, tmp_path: Path,
     )
 
 
+def found_after_a_compaction(
+    world: World, table: AcidTable, key: str, sort: str = ""
+) -> tuple[pa.Table, int]:
+    """All rows, and how many of them are found by their keys, which is all that have one."""
+    hiveacid.write_arrow(table, hiveacid.read_arrow(table).read_all().slice(0, 3))
+    compact_and_clean(world)
+    rows = hiveacid.read_arrow(table).read_all()
+    counts = Counter(value for value in rows[key].to_pylist() if value is not None)
+    assert len(counts) > 10
+    for value, count in counts.items():
+        text = f"{sort}{str(value)!r}" if sort or isinstance(value, str) else repr(value)
+        assert len(hiveacid.read_arrow(table, filter=f"{key} = {text}").read_all()) == count, value
+    return rows, sum(counts.values())
+
+
 @pytest.mark.parametrize("kind", ["date", "int", "string"])
 def test_rows_that_hive_3_put_in_other_buckets_are_found_after_a_compaction(
     world: World, tmp_path: Path, kind: str
@@ -160,16 +176,9 @@ def test_rows_that_hive_3_put_in_other_buckets_are_found_after_a_compaction(
     bucket = table.definition.bucket
     assert bucket is not None
     key = bucket.columns[0]
-    hiveacid.write_arrow(table, hiveacid.read_arrow(table).read_all().slice(0, 3))
-    compact_and_clean(world)
-    rows = hiveacid.read_arrow(table).read_all()
-    counts = Counter(value for value in rows[key].to_pylist() if value is not None)
-    assert len(counts) > 10
-    for value, count in counts.items():
-        text = f"date '{value}'" if kind == "date" else repr(value)
-        assert len(hiveacid.read_arrow(table, filter=f"{key} = {text}").read_all()) == count, value
+    rows, found = found_after_a_compaction(world, table, key, "date " if kind == "date" else "")
     gone = hiveacid.delete_arrow(table, rows.select([key]).filter(rows[key].is_valid()))
-    assert gone.rows == sum(counts.values())
+    assert gone.rows == found
 
 
 @pytest.mark.parametrize(
@@ -191,3 +200,46 @@ def test_what_was_written_before_the_table_was_attached_is_among_its_changes(
         assert +found == rows
         assert rows
     assert hiveacid.read_changes(table, consumer="c").read_all().num_rows == 0
+
+
+@pytest.mark.parametrize("way", ["added", "repaired", "moved"])
+def test_rows_that_hive_3_put_in_other_buckets_are_found_however_they_came(
+    world: World, tmp_path: Path, way: str
+) -> None:
+    meta = golden_meta("v3_13_bucket_int")
+    columns = ", ".join(f"`{column}` {kind}" for column, kind in meta["columns"])
+    (key,) = meta["bucket_columns"]
+    world.acid.sql(
+        f"create table t ({columns}) partitioned by (p int) clustered by ({key})"
+        f" into {meta['num_buckets']} buckets stored as orc tblproperties ('transactional'='true')"
+    )
+    for number in range(3):  # as many write ids as the files have
+        world.acid.sql(f"insert into t partition (p=2) values (null, {number})")
+    table = world.acid.table("t")
+    place = Path(table.definition.location) / "p=1"
+    if way == "moved":
+        world.acid.sql("alter table t add partition (p=1)")
+        place = tmp_path / "elsewhere"
+    shutil.copytree(golden_path("v3_13_bucket_int") / "data", place)
+    text = {
+        "added": "alter table t add partition (p=1)",
+        "repaired": "msck repair table t",
+        "moved": f"alter table t partition (p=1) set location '{place}'",
+    }
+    world.acid.sql(text[way])
+    found_after_a_compaction(world, table, key)
+
+
+def test_files_of_hive_3_in_a_table_that_is_converted_are_noted(
+    world: World, tmp_path: Path
+) -> None:
+    clustered = "clustered by (k) into 4 buckets stored as orc"
+    world.acid.sql(f"create table t (k int, n int) {clustered}")
+    data = golden_path("v3_13_bucket_int") / "data" / "delta_0000001_0000001_0000"
+    shutil.copy(data / "bucket_00000", tmp_path / "wh" / "t" / "000000_0")
+    world.acid.sql("alter table t set tblproperties ('transactional'='true')")
+    assert HASHED_OTHERWISE in world.acid.table("t").definition.properties
+    world.acid.sql(f"create table u (k int, n int) {clustered}")
+    world.acid.sql("insert into u values (1, 1)")
+    world.acid.sql("alter table u set tblproperties ('transactional'='true')")
+    assert HASHED_OTHERWISE not in world.acid.table("u").definition.properties

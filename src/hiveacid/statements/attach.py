@@ -48,6 +48,7 @@ from hiveacid.statements.attached_files import (
     files_of,
 )
 from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.ddl.columns import note_hashes
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 from hiveacid.storage.listing import (
@@ -239,6 +240,7 @@ def admit(
             refuse_history(replace(table, location=part.location), context.files)
         return
     metastore, listings = context.client.metastore, {}
+    note_hashes(metastore, table, parts, files=context.files)
     for part in parts:
         fs, path = context.files.at(part.location)
         if fs.is_directory(path):

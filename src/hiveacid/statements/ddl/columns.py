@@ -15,25 +15,29 @@ catalog has at that moment.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.errors import FormatError, InvalidInputError, UnsupportedError
 from hiveacid.layout.directories import (
     DeltaName,
+    bucket_of_file,
     format_delta,
     is_hidden,
     is_marker,
+    looks_acid,
     parse_original_file,
 )
+from hiveacid.metastore.api import Catalog
 from hiveacid.model.tables import (
     FIRST_WRITE_ID_AFTER_CONVERSION,
     HASHED_OTHERWISE,
     AcidMode,
     Column,
     FileFormat,
+    Partition,
     StatementId,
     Table,
     TableName,
@@ -51,7 +55,9 @@ from hiveacid.statements.constraints import (
 from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
 from hiveacid.statements.ddl.definitions import altered, check_columns, checked, without
 from hiveacid.statements.values import Command
-from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.orc.tail import read_tail
+from hiveacid.storage.plan.planning import is_of_old_hive
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -355,6 +361,10 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties, loo
     mode = altered(table, statement.properties).acid_mode
 
     def run(_: Transaction) -> None:
+        if mode is not table.acid_mode:
+            note_hashes(
+                context.client.metastore, table, look.partitions(table), files=context.files
+            )
         if mode is AcidMode.INSERT_ONLY and table.acid_mode is AcidMode.NONE:
             with _moved(context, table, look):
                 alter()
@@ -447,3 +457,38 @@ def _check_names(context: ExecutionContext, table: Table, look: Look) -> None:
                     table=str(table.name),
                     path=path,
                 )
+
+
+def note_hashes(
+    catalog: Catalog, table: Table, parts: Iterable[Partition], *, files: Files
+) -> None:
+    """Let a table's definition say so where a Hive before 4 wrote what lies in these partitions: it
+    hashed rows by version 1 whatever the table says, a compaction leaves them in their buckets, in
+    files that do not tell who wrote the rows.
+
+    Raises:
+        StorageError: the file system failed.
+    """
+    if table.bucket is None or table.bucket.version == 1 or table.format is not FileFormat.ORC:
+        return
+    if any(_is_of_old_hive(*files.at(part.location)) for part in parts):
+        note = {HASHED_OTHERWISE: "true"}
+        catalog.alter_table(
+            table.name, lambda now: replace(now, properties={**now.properties, **note})
+        )
+
+
+def _is_of_old_hive(fs: FileSystem, root: str) -> bool:
+    asked = set()
+    for info in fs.list_recursive(root):
+        directory, _, name = info.path.rpartition("/")
+        if bucket_of_file(name) < 0 or not info.size_bytes or directory in asked:
+            continue
+        if looks_acid(directory.rpartition("/")[2]):
+            asked.add(directory)  # a delta, or a base, has one writer
+        try:
+            if is_of_old_hive(read_tail(fs, info.path)):
+                return True
+        except FormatError:  # it is still open, or damaged, and may be
+            return True
+    return False
