@@ -69,6 +69,10 @@ DROPPING: Final = "hiveacid.dropping."
 """With the number of a transaction after it a table property of ours, there while this transaction
 drops partitions: where it hides their directories.
 """
+CREATING: Final = "hiveacid.creating"
+"""A table property of ours, there until the rows are in of which the table is made: the number of
+the lock under which that happens.
+"""
 ISOLATION: Final = "hiveacid.isolation"
 """A table property of ours: what transactions that write are kept apart from where they read or
 write the table, ``snapshot`` (default) or ``serializable``.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.errors import InvalidInputError, NotFoundError
-from hiveacid.model.tables import AcidMode, Column, Table, TableName
+from hiveacid.errors import InvalidInputError, NotFoundError, tolerated
+from hiveacid.model.tables import CREATING, AcidMode, Column, LockId, Table, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
 from hiveacid.statements.context import (
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from pyarrow import Table as ArrowTable
     from pyspark.sql import DataFrame
 
+_LOG: Final = logging.getLogger(__name__)
+ASIDE: Final = re.compile(r".+__hiveacid_\d+")
+"""By what name there is a table that is to take the place of another one."""
 _SOME_COLUMN: Final = Column("c", PrimitiveType("int"))
 
 
@@ -83,21 +89,25 @@ def _create_from(
     context: ExecutionContext, statement: CreateTable, rows: DataFrame | ArrowTable
 ) -> None:
     """Make the table with the columns of the rows and put them in; all or nothing. Until the end
-    nobody else reads the table, or changes its definition.
+    nobody else reads the table, or changes its definition; killed before, nobody ever does.
     """
     columns = columns_of_rows(rows)
     _check_query_columns(statement, columns)
     plain = replace(statement, query=None)
     if tables.is_there(context.look(), plain):
         return
-    with _alone(context, plain.name):
-        if tables.make_table(context, plain, columns=columns):
+    with _alone(context, plain.name) as lock:
+        noted = replace(plain, properties={**plain.properties, CREATING: str(lock)})
+        if tables.make_table(context, noted, columns=columns):
             with _dropped_where_it_fails(context, plain.name):
                 _write(context, Insert(plain.name, renamed(rows, columns), by_name=True))
+                context.client.metastore.alter_table(
+                    plain.name, partial(Table.without_properties, keys=(CREATING,))
+                )
 
 
 @contextmanager
-def _alone(context: ExecutionContext, name: TableName) -> Iterator[None]:
+def _alone(context: ExecutionContext, name: TableName) -> Iterator[LockId]:
     """Lets nobody else have the name for a block, whether or not there is such a table.
 
     Raises:
@@ -106,9 +116,10 @@ def _alone(context: ExecutionContext, name: TableName) -> Iterator[None]:
     transactions = context.client.transactions
     lock = transactions.lock(footprint.alter_table(name))
     try:
-        yield
+        yield lock
     finally:
-        transactions.unlock(lock)
+        with tolerated(_LOG, "A lock stays until it times out: %s"):
+            transactions.unlock(lock)
 
 
 @contextmanager

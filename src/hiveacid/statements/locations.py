@@ -9,19 +9,30 @@ the table next. RENAME of a table, and of a partition, notes in the table's prop
 moves, and where to, before it moves anything; the note goes when the catalog has the new name. Both
 hold the table exclusively. So a table that has the note under somebody else's lock was left by a
 process that is gone. A DROP PARTITION that was killed before the catalog forgot the partitions is
-undone in the same way; it shares the table, so its note has the number of its transaction.
+undone in the same way; it shares the table, so its note has the number of its transaction. A table
+that is made of rows has a note until they are in it, the number of the lock under which that
+happens: whoever finds it without that lock drops the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from hiveacid.errors import AlreadyExistsError, InvalidInputError, StorageError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    tolerated,
+)
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, Claim, Metastore, Place, own
 from hiveacid.model.tables import (
+    CREATING,
     DROPPING,
     RENAMING_FROM,
     RENAMING_TO,
@@ -35,6 +46,8 @@ from hiveacid.model.tables import (
 from hiveacid.model.transactions import TxnState
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.locations import one_name
+
+_LOG = logging.getLogger(__name__)
 
 
 def table_location(database: Database, table: str) -> str:
@@ -188,6 +201,12 @@ def without_note(table: Table) -> Table:
     return table.without_properties((RENAMING_FROM, RENAMING_TO))
 
 
+def drop_note(metastore: Metastore, table: Table, without: Callable[[Table], Table]) -> None:
+    """Take a note off that all is done; one that stays is seen through by whoever comes next."""
+    with tolerated(_LOG, "A note of what is done stays on %s: %s", table.name):
+        metastore.alter_table(table.name, without)
+
+
 def undo_killed_rename(metastore: Metastore, table: Table, files: Files) -> bool:
     """Whether the table had the note; its files are where the catalog says again. To be called
     under a lock of the table.
@@ -215,11 +234,14 @@ def undo_killed_rename(metastore: Metastore, table: Table, files: Files) -> bool
 
 def undo_killed(metastore: Metastore, table: Table, files: Files) -> bool:
     """Whether the table had notes of a RENAME or of DROP PARTITIONs that are gone; its files are
-    where the catalog says again. To be called under a lock of the table.
+    where the catalog says again. One that was to be made of rows goes. To be called under a lock of
+    the table.
 
     Raises:
         InvalidInputError, StorageError: as ``undo_killed_rename``.
     """
+    if CREATING in table.properties:
+        return _undo_creation(metastore, table, files)
     undone = undo_killed_rename(metastore, table, files)
     for key, hidden in table.properties.items():
         if not key.startswith(DROPPING):
@@ -230,6 +252,18 @@ def undo_killed(metastore: Metastore, table: Table, files: Files) -> bool:
             metastore.alter_table(table.name, partial(Table.without_properties, keys=(key,)))
             undone = True
     return undone
+
+
+def _undo_creation(metastore: Metastore, table: Table, files: Files) -> bool:
+    name = table.name
+    locks = metastore.show_locks(database=name.database, table=name.table)
+    if any(str(one.lock_id) == table.properties[CREATING] for one in locks):
+        return False
+    if owns_files(table):
+        delete_location(files, table.location)
+    with suppress(NotFoundError):  # somebody else has found it, too
+        metastore.drop_table(name)
+    return True
 
 
 def hide(table: Table, partitions: Sequence[Partition], hidden: str, files: Files) -> None:

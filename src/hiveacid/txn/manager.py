@@ -369,9 +369,9 @@ class TransactionManager:
 
     def unlock(self, lock: LockId) -> None:
         """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
-        self._held.pop(lock, None)
         self.heartbeat.remove_lock(lock)
         self.metastore.unlock(lock)
+        self._held.pop(lock, None)  # one that stays until it times out is still no obstacle here
 
     def keep_alive(
         self, txn: TxnId, *, on_lost: Callable[[], None], on_lease_over: Callable[[], None] | None

@@ -61,9 +61,9 @@ def create_database(
     )
 
     def run(_: Transaction) -> None:
-        context.client.metastore.create_database(database)
         fs, path = context.files.at(location)
         fs.create_directory(path)
+        context.client.metastore.create_database(database)
 
     return DdlPlan((), run, guards=footprint.drop_database(statement.name))
 

@@ -21,6 +21,7 @@ from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alte
 from hiveacid.statements.locations import (
     check_free,
     delete_location,
+    drop_note,
     goes_to_trash,
     hide,
     move_location,
@@ -104,15 +105,20 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
         known = look.partitions(table)
         there = {one.values for one in known}
         admit(context, table, [one for one in new if one.values not in there])
-        for partition in metastore.add_partitions(
+        claim = partitions_claim(table, known, new)
+        if any(location for _, location in wanted):
+            claim(context.client.own.places())  # no directory is made in another table's place
+        for partition in new:
+            if partition.values not in there:
+                fs, path = context.files.at(partition.location)
+                fs.create_directory(path)
+        metastore.add_partitions(
             table.name,
             new,
             if_not_exists=statement.if_not_exists,
             have_rows=any(not one.properties for one in new),
-            claim=partitions_claim(table, known, new),
-        ):
-            fs, path = context.files.at(partition.location)
-            fs.create_directory(path)
+            claim=claim,
+        )
 
     return DdlPlan(footprint.use_table(table.name), run)
 
@@ -195,7 +201,7 @@ def _drop_hidden(
         metastore.alter_table(table.name, partial(Table.without_properties, keys=(key,)))
         raise
     delete_location(context.files, hidden, to_trash=to_trash)
-    metastore.alter_table(table.name, partial(Table.without_properties, keys=(key,)))
+    drop_note(metastore, table, partial(Table.without_properties, keys=(key,)))
 
 
 def rename_partition(context: ExecutionContext, statement: RenamePartition, look: Look) -> DdlPlan:
@@ -232,7 +238,7 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
             undo_killed_rename(metastore, noted(table, old.location, location), context.files)
             raise
         if location != old.location:
-            metastore.alter_table(table.name, without_note)
+            drop_note(metastore, table, without_note)
 
     return DdlPlan(footprint.alter_table(table.name), run)
 

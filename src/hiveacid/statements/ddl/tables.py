@@ -24,6 +24,7 @@ from hiveacid.errors import (
 )
 from hiveacid.model.commits import initial_statistics
 from hiveacid.model.tables import (
+    CREATING,
     AcidMode,
     BucketSpec,
     Column,
@@ -169,10 +170,6 @@ def make_table(
         attached = examine(table, lists, format=statement.format, files=context.files)
         if attached.takeover is not None:  # the locks' own transaction has a higher id, too
             context.client.own.assume_committed(TxnId(attached.takeover.highest_txn))
-    elif table.acid_mode is AcidMode.NONE:
-        refuse_history(table, context.files)
-    elif not statement.external:
-        _check_empty(table, context.files)
     bound = Bound.to(look, fixed(statement))
     return define(context, bound, partial(create_table, attached=attached)) is not None
 
@@ -210,6 +207,10 @@ def create_table(
     def run(_: Transaction) -> Table:
         fs, path = context.files.at(table.location)
         made = table
+        if attached is None and statement.external:
+            refuse_history(table, context.files)
+        elif attached is None:
+            _check_empty(table, context.files)
         if owns_files(table) and not table.partition_columns and not fs.exists(path):
             known = initial_statistics(column.name for column in table.columns)
             made = replace(table, properties={**table.properties, **known})
@@ -239,6 +240,8 @@ def _check_empty(table: Table, files: Files) -> None:
     """What lies where a new table goes would become its rows: a DROP that was killed leaves it."""
     fs, path = files.at(table.location)
     if fs.list_directory(path):
+        if table.acid_mode is AcidMode.NONE:
+            refuse_history(table, files)
         raise InvalidInputError(
             f"{table.location}, where {table.name} is to be, holds files already",
             table=str(table.name),
@@ -254,7 +257,8 @@ def is_there(look: Look, statement: CreateTable) -> bool:
     Raises:
         AlreadyExistsError: a table of that name, without.
     """
-    if look.table(statement.name) is None:
+    found = look.table(statement.name)
+    if found is None or CREATING in found.properties:  # being made, or left by who was killed
         return False
     if statement.if_not_exists:
         return True
