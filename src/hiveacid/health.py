@@ -8,6 +8,7 @@ themselves where they run: nothing is decided here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -19,7 +20,8 @@ from hiveacid.compaction.compactor import Compactor, run_once
 from hiveacid.compaction.detail import Finding, TableDetail, table_detail
 from hiveacid.compaction.initiator import Verdict
 from hiveacid.compaction.purge import PurgeReport
-from hiveacid.errors import AcidError
+from hiveacid.errors import AcidError, tolerated
+from hiveacid.layout.directories import is_hidden
 from hiveacid.model.history import Commit, UnrecordedCommit
 from hiveacid.model.readable import duration, html_table, moment
 from hiveacid.model.tables import AcidMode, Table, TableName
@@ -28,8 +30,10 @@ from hiveacid.statements.arguments import checked
 from hiveacid.statements.attached_files import unknown_directories
 from hiveacid.statements.compact import Clean, WhyCompact
 from hiveacid.statements.context import OpenSession
+from hiveacid.statements.create_as import ASIDE
 from hiveacid.statements.history import history
 from hiveacid.statements.values import DescribeDetail, Expression, Listing, Purge
+from hiveacid.storage.locations import one_name
 from hiveacid.txn.view import TEMPORARY
 
 
@@ -173,6 +177,7 @@ def compaction_due(found: TableDetail) -> str | None:
     return f"{where}{kind}: {first.decision.reason}{more}"
 
 
+_LOG: Final = logging.getLogger(__name__)
 LONG_OPEN_MS: Final = 3_600_000
 """After so long an open transaction is named, though its heartbeat comes."""
 OLD_TEMPORARY_MS: Final = 86_400_000
@@ -212,7 +217,8 @@ def examine(client: Client, compactor: Compactor, *, fix: bool) -> Examination:
         return Examination(found, (), advice)
     if kinds & _COMPACTED:
         run_once(compactor, pool=None, clock=client.clock)
-        compactor.clean_tables(None, dry_run=False)
+        with tolerated(_LOG, "Not all is cleaned: %s"):  # what is left is told below
+            compactor.clean_tables(None, dry_run=False)
     else:
         compactor.housekeep(always=True)
     left = tuple(_findings(client, compactor))
@@ -229,6 +235,7 @@ def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
     for table in Cleaner(client).all_tables():
         try:
             yield from _of_table(client, compactor, table)
+            yield from map(_unknown, unknown_directories(client.metastore, client.files, table))
         except AcidError as error:  # noqa: PERF203 - one table says nothing of others
             yield Finding(
                 "unreadable",
@@ -238,31 +245,58 @@ def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
                 f"{type(error).__name__}: {error}",
                 f"hiveacid ls {table.name}",
             )
-    for line in unknown_directories(client.metastore, client.files):
-        yield Finding(
-            "unknown directory",
-            None,
-            None,
-            "its rows are not seen, and will be when the metastore gives that number out",
-            line,
-            "restore the metastore that made it, or move the directory away",
-        )
+    with tolerated(_LOG, "Directories without a table are not looked for: %s"):
+        yield from _forgotten(client)
+
+
+def _forgotten(client: Client) -> Iterator[Finding]:
+    """Directories beside those of tables: what a DROP left whose process was killed."""
+    names = [client.metastore.get_database(one) for one in client.metastore.list_databases()]
+    locations = [one.location for one in client.own.places()] + [one.location for one in names]
+    known = [one_name(location) for location in locations]
+    for database in names:
+        fs, root = client.files.at(database.location)
+        for info in fs.list_directory(root):
+            path, name = fs.location_of(info.path), info.path.rpartition("/")[2]
+            mine = f"{one_name(path)}/"
+            if not info.is_directory or is_hidden(name):
+                continue
+            if not any(f"{one}/".startswith(mine) for one in known):
+                yield Finding(
+                    "no table",
+                    None,
+                    None,
+                    f"a new table {database.name}.{name} is refused",
+                    f"{path} is no table's, as where the process was killed that dropped it",
+                    "remove it, or take it over (docs/takeover.md)",
+                )
+
+
+def _unknown(line: str) -> Finding:
+    return Finding(
+        "unknown directory",
+        None,
+        None,
+        "its rows are not seen, and will be when the metastore gives that number out",
+        line,
+        "restore the metastore that made it, or move the directory away",
+    )
 
 
 def _of_table(client: Client, compactor: Compactor, table: Table) -> Iterable[Finding]:
     age_ms = client.clock.now_ms() - table.created_at_ms
-    if TEMPORARY.fullmatch(table.name.table) and age_ms > OLD_TEMPORARY_MS:
+    name = table.name.table
+    if (TEMPORARY.fullmatch(name) or ASIDE.fullmatch(name)) and age_ms > OLD_TEMPORARY_MS:
         yield Finding(
             "temporary table",
             table.name,
             None,
-            "nobody drops it where the process of its session was killed",
+            "nobody drops it where the process that made it was killed",
             f"made by {table.owner} {duration(age_ms)} ago",
             f"hiveacid sql -e 'DROP TABLE {table.name}'",
         )
-    if table.acid_mode is AcidMode.NONE:
-        return
-    yield from table_detail(client, compactor.initiator, table).findings
+    if table.acid_mode is not AcidMode.NONE:
+        yield from table_detail(client, compactor.initiator, table).findings
     orphans = Cleaner(client, dry=True).sweep((table,))
     if orphans:
         yield Finding(

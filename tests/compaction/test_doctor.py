@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from tests.compaction.world import World
 from tests.unit.cli.running import run
 
+from hiveacid.errors import InvalidInputError
 from hiveacid.health import Examination
 from hiveacid.model.tables import Table, TableName
 from hiveacid.model.transactions import LockComponent, LockType, OperationType
@@ -118,3 +120,36 @@ def test_the_exit_status_is_for_cron(world: World) -> None:
     facts = json.loads(run("doctor", "--fix", "--json", "--metastore", world.url).stdout)
     assert [one["kind"] for one in facts["mended"]] == ["compaction"]
     assert facts["findings"] == []
+
+
+def test_a_store_that_refuses_does_not_hide_the_others(world: World) -> None:
+    def moved(table: Table) -> Table:
+        return replace(table, location="nosuch://bucket/t")
+
+    world.make("u")
+    for number in range(12):
+        world.insert(number, table="u")
+    world.client.metastore.alter_table(TableName("default", "t"), moved)
+    for fix in (False, True):
+        found = world.acid.doctor(fix=fix)
+        told = {(one.kind, str(one.table)) for one in (*found.findings, *found.mended)}
+        assert told >= {("unreadable", "default.t"), ("compaction", "default.u")}
+
+
+def test_what_killed_statements_left_of_plain_tables_is_named(world: World) -> None:
+    world.acid.sql("create table p (id int) stored as orc")
+    world.acid.sql("insert into p values (1)")
+    location = Path(world.acid.table("p").definition.location)
+    (location / "_hiveacid_staging_1_0").mkdir()
+    world.acid.sql("create table p__hiveacid_7 (id int) stored as orc")
+    (location.parent / "gone").mkdir()
+    (location.parent / "gone" / "000000_0").write_bytes(b"rows of then")
+    assert kinds(world.acid.doctor()) == ["orphans", "no table"]
+    world.clock.advance_ms(90_000_000)
+    found = world.acid.doctor(fix=True)
+    assert kinds(found) == ["temporary table", "no table"]
+    assert str(found.findings[0].table) == "default.p__hiveacid_7"
+    assert str(location.parent / "gone") in found.findings[1].evidence
+    assert [one.name for one in location.iterdir()] == ["000000_0"]
+    with pytest.raises(InvalidInputError, match="holds files already"):
+        world.acid.sql("create table gone (id int) stored as orc")

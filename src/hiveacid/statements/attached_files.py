@@ -32,7 +32,6 @@ from hiveacid.model.tables import (
     FileFormat,
     RowFormat,
     Table,
-    TableName,
 )
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.statements.ddl.columns import check_type_change
@@ -310,26 +309,23 @@ def _check_hashes(fs: FileSystem, table: Table, files: Sequence[FoundFile]) -> N
             )
 
 
-def unknown_directories(metastore: Metastore, files: Files) -> Iterator[str]:
+def unknown_directories(metastore: Metastore, files: Files, table: Table) -> Iterator[str]:
     """A line for each directory of a transactional table whose name has a write id, or the id of a
-    transaction, that the metastore has not given out.
+    transaction, that the metastore has not given out; none of another table.
 
     Raises:
         StorageError: a directory could not be listed.
     """
-    for database in metastore.list_databases():
-        for name in metastore.list_tables(database):
-            table = metastore.get_table(TableName(database, name))
-            if table.acid_mode is AcidMode.NONE:
-                continue
-            locations = [table.location]
-            if table.partition_columns:
-                locations = [part.location for part in metastore.list_partitions(table.name)]
-            found = tuple(numbered_directories(files, locations))
-            # Asked afterwards: an id is given out before its directory is made.
-            last, last_txn = metastore.last_write_id(table.name), metastore.valid_txns().hwm
-            for path, write_id, txn in found:
-                if write_id > last:
-                    yield f"{path} is of write id {write_id}, {table.name} has given out {last}"
-                elif txn > last_txn:
-                    yield f"{path} is of transaction {txn}, the last one is {last_txn}"
+    if table.acid_mode is AcidMode.NONE:
+        return
+    locations = [table.location]
+    if table.partition_columns:
+        locations = [part.location for part in metastore.list_partitions(table.name)]
+    found = tuple(numbered_directories(files, locations))
+    # Asked afterwards: an id is given out before its directory is made.
+    last, last_txn = metastore.last_write_id(table.name), metastore.valid_txns().hwm
+    for path, write_id, txn in found:
+        if write_id > last:
+            yield f"{path} is of write id {write_id}, {table.name} has given out {last}"
+        elif txn > last_txn:
+            yield f"{path} is of transaction {txn}, the last one is {last_txn}"

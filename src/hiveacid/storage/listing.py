@@ -151,6 +151,7 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
         StorageError: listing failed.
     """
     if not fs.is_directory(path):
+        fs.list_directory(path)  # tells of a bucket that is not there
         raise MissingFileError(f"table directory {path} does not exist", path=path)
     leaves: list[tuple[FoundPartition, bool]] = []
     _walk(fs, path, "", leaves)
