@@ -11,13 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError
-from hiveacid.metastore.api import Catalog
 from hiveacid.model.tables import Column, StatementId, Table
 from hiveacid.statements.partition_values import normal_text
-from hiveacid.statements.placement import Placement
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.merge.sources import bucket_numbers
-from hiveacid.storage.plain.moves import empty_plain
 from hiveacid.storage.stage import DELETE, EventStage, RowStage, staged_here
 from hiveacid.storage.target import WriteResult, WriteTarget
 
@@ -150,18 +147,3 @@ def write_deletes(
             pa.RecordBatch.from_arrays(arrays, names=[f"_{n}" for n in range(len(arrays))])
         )
     return staged_here(EventStage(target), batches, name=f"deletes-{action}")
-
-
-def empty_for_overwrite(target: WriteTarget, written: WriteResult, *, catalog: Catalog) -> None:
-    """Make room for an overwrite of a table without transactions: the old files go, then the new
-    come.
-    """
-    table, static = target.table, target.static_partition
-    keys = [c.name for c in table.partition_columns]
-    partitions = {file.partition for file in written.files}
-    if all(key in static for key in keys):
-        partitions.add(tuple(static[key] for key in keys))
-    known = catalog.list_partitions(table.name) if keys else ()
-    placement = Placement.of(table, partitions, known=known, files=target.files)
-    for partition in partitions:
-        empty_plain(*target.files.at(placement.location(partition)))

@@ -52,7 +52,7 @@ from hiveacid.statements.constraints import (
     default_expression,
     not_null_columns,
 )
-from hiveacid.statements.driver_write import empty_for_overwrite, write_arrow
+from hiveacid.statements.driver_write import write_arrow
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import (
@@ -74,7 +74,6 @@ from hiveacid.statements.values import (
     with_columns,
 )
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.plain.moves import empty_plain
 from hiveacid.storage.stage import stage_nothing
 from hiveacid.storage.target import (
     FileKind,
@@ -373,11 +372,10 @@ class InsertWork(Work):
         partition is there afterwards.
         """
 
-        table, catalog = self.table, job.context.client.metastore
+        table = self.table
         is_static = all(c.name in self.static for c in table.partition_columns)
-        if self.statement.overwrite and table.acid_mode is AcidMode.NONE:
-            empty_for_overwrite(target, written, catalog=catalog)
-        elif self.statement.overwrite and is_static and not written.files:
+        is_plain = table.acid_mode is AcidMode.NONE
+        if self.statement.overwrite and is_static and not written.files and not is_plain:
             return stage_nothing(target)
         if self.statement.whole and not is_static:
             filled = {file.partition for file in written.files}
@@ -448,13 +446,13 @@ class TruncateWork(Work):
     does: frozenset[WriteKind] = frozenset({WriteKind.OVERWRITE})
 
     def write(self, job: Job) -> WriteResult:
-        """One empty base for each partition; the files of a table without transactions go."""
+        """One empty base for each partition; none in a table without transactions, where the files
+        go.
+        """
         table = self.table
-        parts = job.view.partitions(table) if self.chosen is None else self.chosen
         if table.acid_mode is AcidMode.NONE:
-            for part in parts:
-                empty_plain(*job.files.at(part.location))
             return WriteResult((), 0, 0, 0)
+        parts = job.view.partitions(table) if self.chosen is None else self.chosen
         directory = format_base(BaseName(job.write_id))
         text = format_marker(DataFormat.TRUNCATED).encode()
         fs, staging = job.files.at(job.staging)

@@ -42,7 +42,6 @@ from hiveacid.model.tables import (
 )
 from hiveacid.statements import insert
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.driver_write import empty_for_overwrite
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.partition_values import PartitionText, normal_text, partition_column
 from hiveacid.statements.values import Command, Insert, LoadResult
@@ -302,14 +301,9 @@ class LoadWork(Work):
             written.append(
                 WrittenFile(values, directory, name, staged, FileKind.PLAIN, 0, file.size_bytes)
             )
-        result = WriteResult(tuple(written), 0, 0, 0)
-        if self.statement.overwrite and self.table.acid_mode is AcidMode.NONE:
-            catalog = job.context.client.metastore
-            whole = replace(target, static_partition=self.static)
-            empty_for_overwrite(whole, result, catalog=catalog)
         if not self.statement.local:
             job.after_commit += [partial(self._remove, file.path) for file in self.files]
-        return result
+        return WriteResult(tuple(written), 0, 0, 0)
 
     def result(self, written: WriteResult, write_id: WriteId) -> LoadResult:
         """Files taken; those that were to be moved go with the commit."""

@@ -47,7 +47,7 @@ from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.bucket_rewrite import BucketRewriter
 from hiveacid.storage.orc.tails import unit_of_rewrite
-from hiveacid.storage.plain.moves import PlainMoves, with_free_names
+from hiveacid.storage.plain.moves import PlainMoves, plain_files, with_free_names
 from hiveacid.storage.target import (
     FileKind,
     WriteResult,
@@ -215,9 +215,15 @@ def _brought_over(
 
 
 def publish_written(
-    job: Job, unit: UnitOfWork, placement: Placement, written: WriteResult
+    job: Job,
+    unit: UnitOfWork,
+    placement: Placement,
+    written: WriteResult,
+    *,
+    replaced: Collection[_Values],
 ) -> tuple[StatisticsChange, ...]:
-    """Move a statement's staged files to their places, ready to be taken back.
+    """Move a statement's staged files to their places, ready to be taken back; then the old files
+    go of the partitions ``replaced`` of a table without transactions.
 
     Returns the statistics of partitions whose base was made anew; those of the others follow from
     what was written.
@@ -229,7 +235,12 @@ def publish_written(
     if not job.table.is_transactional:
         plain = PlainMoves()
         unit.on_undo(plain.retract)
+        places = [job.files.at(placement.location(values)) for values in replaced]
+        old = [(fs, root, plain_files(fs, root)) for fs, root in places]
         placement.publish(written, staging=job.staging, plain=plain)
+        unit.on_commit(plain.forget)
+        for fs, root, files in old:
+            plain.replace(fs, files, aside=f"{root}/{_hidden(job)}_aside")
         return ()
     own = _own_bases(job, placement, written)
     base = format_base(BaseName(job.write_id))

@@ -290,11 +290,14 @@ def _written(job: Job, work: Work) -> WriteResult:
 def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> None:
     """Move the files to their places, still invisible; record what was written."""
     table, txn, view = job.table, job.txn, job.view
-    known = view.partitions(table) if table.partition_columns and written.files else ()
+    replaces = not table.is_transactional and work.kind is WriteKind.OVERWRITE
+    is_known = table.partition_columns and (replaces or written.files)
+    known = view.partitions(table) if is_known else ()
     written = under_known_names(written, table, [part.values for part in known])
     touched = {file.partition for file in written.files}
-    placement = Placement.of(table, touched, known=known, files=job.files)
-    remade = publish_written(job, unit, placement, written)
+    replaced = touched.union(_named(work, view.partitions)) if replaces else set()
+    placement = Placement.of(table, touched | replaced, known=known, files=job.files)
+    remade = publish_written(job, unit, placement, written, replaced=replaced)
     if table.partition_columns:
         statistics = initial_statistics(()) if owns_files(table) else {}
         txn.pending.add_partitions(

@@ -19,6 +19,7 @@ from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files, FileSystem
+from hiveacid.storage.listing import discover_partitions
 from hiveacid.storage.s3_requests import Requests
 from hiveacid.storage.stores import s3_of_settings
 
@@ -262,3 +263,32 @@ def test_a_table_where_no_library_reaches_is_refused_when_it_is_made(
         with pytest.raises(InvalidInputError, match=said):
             acid.sql(f"create table t (id int) stored as orc location '{location}'")
         assert not acid.sql("show tables").rows
+
+
+def test_an_overwrite_whose_old_files_cannot_be_deleted_loses_no_row(
+    behind: tuple[Session, Between],
+) -> None:
+    acid, between = behind
+    acid.sql("create table p (id int) stored as orc")
+    for number in range(3):
+        acid.sql(f"insert into p values ({number})")
+    body = "<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+    old = ("/p/000000_0", "/p/000000_0_copy_1", "/p/000000_0_copy_2")
+    for refused, left in ((old, [(0,), (1,), (2,)]), (old[1:2], [(1,), (9,)])):
+        between.rule = lambda verb, path, refused=refused: (  # type: ignore[misc]
+            (403, body) if verb == "DELETE" and path.endswith(refused) else None
+        )
+        with pytest.raises(StorageError) as raised:
+            acid.sql("insert overwrite table p values (9)")
+        assert any("say the statement again" in note for note in raised.value.__notes__)
+        assert rows(acid, "p") == left
+    between.rule = None
+    acid.sql("insert overwrite table p values (9)")
+    assert rows(acid, "p") == [(9,)]
+
+
+def test_a_listing_of_a_bucket_that_is_not_there_says_so(s3: S3Server) -> None:
+    fs, path = Files(s3=s3_of_settings(Settings.of(s3.settings))).at("s3://bucket-nowhere/t")
+    with pytest.raises(StorageError, match="bucket-nowhere") as raised:
+        discover_partitions(fs, path)
+    assert "table directory" not in str(raised.value)

@@ -17,16 +17,17 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.target import WrittenFile, directories_of, final_path
 
 
-def empty_plain(fs: FileSystem, directory: str) -> None:
-    """Delete the data files of a directory of a table that is not transactional, hidden ones apart.
+def plain_files(fs: FileSystem, directory: str) -> list[str]:
+    """The data files of a directory of a table that is not transactional, hidden ones apart.
 
     Raises:
         StorageError: the file system failed.
     """
-    for entry in fs.list_directory(directory):
-        name = entry.path.rpartition("/")[2]
-        if not entry.is_directory and not is_hidden(name):
-            fs.delete_file(entry.path)
+    return [
+        entry.path
+        for entry in fs.list_directory(directory)
+        if not entry.is_directory and not is_hidden(entry.path.rpartition("/")[2])
+    ]
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +46,8 @@ class PlainMoves:
     """
 
     _made: list[_Move] = field(default_factory=list)
+    _aside: list[_Move] = field(default_factory=list)
+    _deleted: list[tuple[FileSystem, str]] = field(default_factory=list)
 
     def publish(
         self,
@@ -83,12 +86,50 @@ class PlainMoves:
             self._made.remove(move)
         return move.is_made
 
-    def retract(self) -> None:
-        """Take back what was moved, and nothing that others moved there.
+    def replace(self, fs: FileSystem, files: Sequence[str], *, aside: str) -> None:
+        """Take files out of the table: into a hidden directory, from which they come back; for good
+        in an object store, where a move is a copy.
 
         Raises:
             StorageError: the file system failed.
         """
+        if fs.is_object_store:
+            self._deleted += [(fs, path) for path in files]
+            try:
+                fs.each(fs.delete_file, files)
+            except StorageError as error:
+                error.add_note("Some of the old files may be there yet: say the statement again.")
+                raise
+            return
+        if files:
+            fs.make_room(aside)
+        for path in files:
+            hidden = f"{aside}/{path.rpartition('/')[2]}"
+            self._aside.append(_Move(fs, path, hidden))
+            fs.rename(path, target=hidden)
+
+    def forget(self) -> None:
+        """Delete what was replaced.
+
+        Raises:
+            StorageError: the file system failed.
+        """
+        for move in {one.target.rpartition("/")[0]: one for one in self._aside}.values():
+            move.fs.delete_directory(move.target.rpartition("/")[0])
+
+    def retract(self) -> None:
+        """Take back what was moved, and nothing that others moved there; what took the place of
+        files that are deleted already stays.
+
+        Raises:
+            StorageError: the file system failed, or somebody has taken the name of a file.
+        """
+        for move in self._aside:
+            fs = move.fs
+            if fs.exists(move.target) and not _is_moved(fs, move.target, move.staged):
+                raise StorageError(f"{move.staged} is somebody else's by now", path=move.target)
+        if not all(fs.exists(path) for fs, path in self._deleted):
+            return
         for move in self._made:
             fs = move.fs
             if (move.is_made or not fs.exists(move.staged)) and fs.exists(move.target):
