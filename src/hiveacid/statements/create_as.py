@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import InvalidInputError, NotFoundError, tolerated
+from hiveacid.layout.directories import is_hidden
 from hiveacid.model.tables import CREATING, AcidMode, Column, LockId, Table, TableName
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
@@ -97,6 +98,7 @@ def _create_from(
     if tables.is_there(context.look(), plain):
         return
     with _alone(context, plain.name) as lock:
+        _check_nothing_there(context, plain)
         noted = replace(plain, properties={**plain.properties, CREATING: str(lock)})
         if tables.make_table(context, noted, columns=columns):
             with _dropped_where_it_fails(context, plain.name):
@@ -104,6 +106,24 @@ def _create_from(
                 context.client.metastore.alter_table(
                     plain.name, partial(Table.without_properties, keys=(CREATING,))
                 )
+
+
+def _check_nothing_there(context: ExecutionContext, statement: CreateTable) -> None:
+    """What lies at its LOCATION would be among its rows, and go with it where it fails.
+
+    Raises:
+        InvalidInputError: 10304 something does.
+    """
+    if statement.location is None:
+        return
+    fs, path = context.files.at(statement.location)
+    if any(not is_hidden(one.path.rpartition("/")[2]) for one in fs.list_directory(path)):
+        raise InvalidInputError(
+            "CREATE-TABLE-AS-SELECT cannot create table with location to a non-empty directory. "
+            f"Path: {statement.location}",
+            code=10304,
+            table=str(statement.name),
+        )
 
 
 @contextmanager

@@ -13,12 +13,19 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from tests.compaction.world import open_world
+from tests.postgres import PostgresServer
 from tests.sampling import sampled
 
 import hiveacid
 from hiveacid.client import Client
 from hiveacid.clock import NoThreads
-from hiveacid.errors import AcidError, LockError, MetastoreError, NotFoundError
+from hiveacid.errors import (
+    AcidError,
+    InvalidInputError,
+    LockError,
+    MetastoreError,
+    NotFoundError,
+)
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.statements.create_as import ASIDE
@@ -84,6 +91,14 @@ EACH: Final[dict[str, tuple[tuple[str, ...], Statement]]] = {
         ),
     }.items()
 }
+IN: Final = "insert into {t}_in values (5), (6)"
+
+
+def loaded(acid: Session, table: str) -> object:
+    path = f"{acid.client.warehouse}/{table}_in/000000_0"
+    return acid.sql(f"load data local inpath '{path}' overwrite into table {table}")
+
+
 for kind, is_acid in {"plain": False, "acid": True}.items():
 
     def made(acid: Session, table: str, is_acid: bool = is_acid) -> object:
@@ -94,6 +109,10 @@ for kind, is_acid in {"plain": False, "acid": True}.items():
 
     EACH[f"create {kind}"] = ((), made)
     EACH[f"replace {kind}"] = (flat(ACID if is_acid else PLAIN), replaced)
+    EACH[f"load {kind}"] = (
+        (*flat(ACID if is_acid else PLAIN), "create table {t}_in (id int) stored as orc", IN),
+        loaded,
+    )
     for what, definition in {"full": "", "insert-only": MM}.items():
         text = f"alter table {{t}} set tblproperties ('transactional'='true'{definition})"
         if not is_acid:
@@ -174,10 +193,11 @@ class FaultyStore:
 class Place:
     """One metastore and warehouse, and the clients that come and go."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, url: str = "") -> None:
         self._clock = ManualClock()
         self._warehouse = f"{root}/wh"
-        client = open_world(f"sqlite:///{root}/m.db", self._warehouse, self._clock, SETTINGS)
+        url = url or f"sqlite:///{root}/m.db"
+        client = open_world(url, self._warehouse, self._clock, SETTINGS)
         self.acid = Session(client)
 
     def failing(self, steps: Steps) -> Session:
@@ -219,7 +239,22 @@ CASES: Final = sampled(
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_statement_that_fails_anywhere_is_done_or_not(tmp_path: Path, case: str) -> None:
-    (name, _, way), place = case.rpartition(", "), Place(tmp_path)
+    check(Place(tmp_path), case)
+
+
+@pytest.mark.long("statements", "metastore")
+@pytest.mark.parametrize("way", ["refused", "killed"])
+@pytest.mark.parametrize(
+    "name", ["create acid", "overwrite of partitions plain", "drop of a partition acid"]
+)
+def test_so_it_is_on_postgresql(
+    postgres: PostgresServer, tmp_path: Path, name: str, way: str
+) -> None:
+    check(Place(tmp_path, postgres.metastore()), f"{name}, {way}")
+
+
+def check(place: Place, case: str) -> None:
+    name, _, way = case.rpartition(", ")
     made, statement = EACH[name]
     before, _ = outcome(place, "before0x", made, None, Steps(None, None))
     after, _ = outcome(place, "after0x", made, statement, Steps(None, None))
@@ -230,7 +265,7 @@ def test_a_statement_that_fails_anywhere_is_done_or_not(tmp_path: Path, case: st
         found, error = outcome(place, table, made, statement, steps)
         if way == "killed" and found.get("") == before.get("") and name.startswith(WRITES):
             found = before  # but for a partition that is there, and empty
-        step = "".join(steps.seen[at : at + 1]).replace(str(tmp_path), "")
+        step = "".join(steps.seen[at : at + 1])
         if found not in (before, after) and not (may_mix and is_whole(found, before, after)):
             wrong.append(f"{at} {step}, {error!r}: {found}")
         elif way in ("refused", "torn") and error is not None and found != before:
@@ -299,3 +334,17 @@ def test_a_table_is_created_while_another_gets_its_name(tmp_path: Path) -> None:
     acid.sql("alter table t rename to u")
     assert len(told) == 2
     place.acid.sql(f"create table if not exists u (id int) {ACID}")
+
+
+@pytest.mark.parametrize("is_acid", [False, True])
+def test_a_table_of_rows_takes_no_files_that_are_there(tmp_path: Path, is_acid: bool) -> None:
+    """They would go with it where it fails."""
+    place, there = Place(tmp_path).acid, tmp_path / "there"
+    there.mkdir()
+    (there / "000000_0").write_bytes(b"somebody's")
+    with pytest.raises(InvalidInputError, match=r"10304.* non-empty directory"):
+        place.create_table("t", ROWS, location=str(there), transactional=is_acid)
+    assert [one.name for one in there.iterdir()] == ["000000_0"]
+    (there / "000000_0").unlink()
+    place.create_table("t", ROWS, location=str(there), transactional=is_acid)
+    assert len(hiveacid.read_arrow(place.table("t")).read_all()) == 2
