@@ -190,7 +190,7 @@ MENDED: Final = _COMPACTED | _TIMED_OUT
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What is wrong, what was mended, and advice that is always good, which is nothing wrong."""
+    """What is wrong, what was mended, and advice: what is nothing wrong, or may be somebody's."""
 
     findings: tuple[Finding, ...]
     mended: tuple[Finding, ...] = ()
@@ -210,11 +210,13 @@ def examine(client: Client, compactor: Compactor, *, fix: bool) -> Examination:
     Raises:
         MetastoreError: the metastore failed.
     """
-    advice = (_backup(client),)
+    advice = [_backup(client)]
+    with tolerated(_LOG, "Directories without a table are not looked for: %s"):
+        advice += _forgotten(client)
     found = tuple(_findings(client, compactor))
     kinds = {one.kind for one in found}
     if not fix or not kinds & MENDED:
-        return Examination(found, (), advice)
+        return Examination(found, (), tuple(advice))
     if kinds & _COMPACTED:
         run_once(compactor, pool=None, clock=client.clock)
         with tolerated(_LOG, "Not all is cleaned: %s"):  # what is left is told below
@@ -226,7 +228,7 @@ def examine(client: Client, compactor: Compactor, *, fix: bool) -> Examination:
     mended = (
         one for one in found if (one.kind, one.table, one.partition, one.evidence) not in again
     )
-    return Examination(left, tuple(mended), advice)
+    return Examination(left, tuple(mended), tuple(advice))
 
 
 def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
@@ -245,8 +247,6 @@ def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
                 f"{type(error).__name__}: {error}",
                 f"hiveacid ls {table.name}",
             )
-    with tolerated(_LOG, "Directories without a table are not looked for: %s"):
-        yield from _forgotten(client)
 
 
 def _forgotten(client: Client) -> Iterator[Finding]:
