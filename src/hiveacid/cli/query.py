@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, Final
 
 import hiveacid
 from hiveacid.cli.output import Format, partition_spec, print_rows
@@ -91,7 +93,7 @@ def _print_all(session: Session, text: str, *, form: Format) -> None:
         if isinstance(result, Listing):
             print_rows(result.columns, result.rows, form=form)
         elif hasattr(result, "toLocalIterator"):
-            print_rows(result.columns, map(tuple, result.toLocalIterator()), form=form)
+            _print_frame(result, form=form)
         else:
             for one in result if isinstance(result, tuple) else (result,):
                 if is_dataclass(one):  # what a statement that changes rows did, as figures
@@ -99,6 +101,31 @@ def _print_all(session: Session, text: str, *, form: Format) -> None:
                     print_rows(names, [[getattr(one, name) for name in names]], form=form)
                 else:
                     print(one)
+
+
+_NO_VALUES: Final = re.compile(r"\binterval (?:year|month)\b")
+"""In types that PySpark has no values for."""
+
+
+def _print_frame(frame: Any, *, form: Format) -> None:
+    """The rows of a query, which runs only now.
+
+    Raises:
+        AcidError: what it runs into.
+    """
+    from hiveacid.spark.failures import done_by_spark
+    from hiveacid.statements.context import spark_errors_mapped
+
+    columns, kinds = frame.columns, [field.dataType.simpleString() for field in frame.schema]
+    if any(map(_NO_VALUES.search, kinds)):
+        numbered = frame.toDF(*map(str, range(len(kinds))))
+        texts = {f"`{at}`": _NO_VALUES.search(kind) for at, kind in enumerate(kinds)}
+        frame = numbered.selectExpr(
+            *(f"cast({name} as string)" if text else name for name, text in texts.items())
+        )
+    with spark_errors_mapped(None):
+        rows = map(tuple, frame.toLocalIterator())
+        done_by_spark(partial(print_rows, columns, rows, form=form), at=None)
 
 
 _READ_BYTES = 1 << 16

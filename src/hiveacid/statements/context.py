@@ -273,7 +273,9 @@ def _analysis_error(error: PySparkException, statement: object) -> AcidError:
 
 
 def _first_line(error: PySparkException) -> str:
-    first = str(error).strip().split("\n")[0]
+    first, *rest = str(error).strip().split("\n")
+    if first.endswith(":") and rest:
+        first = f"{first} {rest[0].strip()}"
     return _POSITION.sub("", _SQLSTATE.sub("", first)).rstrip(" ;")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import shutil
 import subprocess
@@ -235,3 +236,15 @@ def test_a_script_that_ends_in_a_transaction_says_that_it_is_rolled_back(tmp_pat
         assert done.returncode == status, (text, done.stderr)
         assert ("without COMMIT: it is rolled back" in done.stderr) == bool(status)
     assert run_apart("read", "t", "--format", "csv", *places[:2]).stdout == "a\n1\n"
+
+
+@pytest.mark.java
+@pytest.mark.long("cli", "spark", "statements")
+def test_what_a_query_runs_into_is_one_line(tmp_path: Path) -> None:
+    places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
+    wrong = "select date_format(a, 'u') from values ('2024-01-05') v(a)"
+    text = f"select interval 14 month i, 7 n; {wrong}"
+    done = run_apart("sql", "-e", text, "--format", "csv", *places)
+    assert done.stdout == "i,n\nINTERVAL '14' MONTH,7\n"
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert re.search(r"^error: .*Fail to recognize 'u' pattern", done.stderr, re.MULTILINE)
