@@ -246,7 +246,7 @@ _ZONES_REACH_S: Final = 16 * 3600
 """No wall clock is further from UTC, in seconds."""
 _JAVA_ZONES_S: Final = -2_208_988_800
 """1900-01-01, where Java's time zones begin."""
-_LATER_S: Final = pa.array([2_114_380_800, 2_130_019_200])
+_LATER_S: Final = (2_114_380_800, 2_130_019_200)
 """A winter and a summer that no zone has rules of its own for, in the north or in the south."""
 _CARRY_NANOS: Final = 999_999
 """With more nanoseconds than this, a second before 1970 is stored one too late (ORC's writers)."""
@@ -383,7 +383,8 @@ def _epoch_s(zone: str) -> int:
 
 
 def _wall_clock(seconds: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    standard = pc.min(pc.subtract(_local(_LATER_S, zone), _LATER_S)).as_py()
+    later = pa.array(_LATER_S)
+    standard = pc.min(pc.subtract(_local(later, zone), later)).as_py()
     there = _local(pa.array(seconds), zone).to_numpy()
     wall: npt.NDArray[np.int64] = np.where(seconds < _JAVA_ZONES_S, seconds + standard, there)
     return wall
