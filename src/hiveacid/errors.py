@@ -153,8 +153,8 @@ class MissingExtraError(InvalidInputError):
 
 
 class SparkNeededError(MissingExtraError):
-    """What was asked for needs Spark, and the session was connected without; or Spark needs a
-    package that is not installed.
+    """What was asked for needs Spark, and the session was connected without, or its Spark was
+    stopped; or Spark needs a package that is not installed.
     """
 
     kind = "spark-needed"
@@ -164,11 +164,11 @@ def spark_needed(what: str, *, instead: str = "") -> SparkNeededError:
     """``what`` needs a Spark session and there is none; ``instead`` is a sentence that names what
     does without.
     """
-    note = "Give one: hiveacid.connect(spark, url, warehouse=...)."
+    note = "Give one: hiveacid.connect(spark, url, warehouse=...), or acid.use_spark(spark)."
     if importlib.util.find_spec("pyspark") is None:
         note = "PySpark is not installed: pip install 'hiveacid[spark]'"
     error = SparkNeededError(
-        f"{what} needs Spark, and the session was connected without", note=note
+        f"{what} needs Spark: the session was connected without, or it was stopped", note=note
     )
     if instead:
         error.add_note(instead)

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from hiveacid.client import DEFAULT_DATABASE, Client, open_client
@@ -25,7 +24,7 @@ from hiveacid.model.tables import Isolation, Table, TableName
 from hiveacid.past import PastMethods, TagMethods
 from hiveacid.progress import statement_shown
 from hiveacid.settings import Settings
-from hiveacid.spark.jobs import jobs_described, jobs_described_once_asked, own_calls
+from hiveacid.spark.jobs import is_stopped, jobs_described, jobs_described_once_asked, own_calls
 from hiveacid.sql import (
     Arguments,
     ParsedStatement,
@@ -164,7 +163,7 @@ class Session(
         return self._spark
 
     def use_spark(self, spark: SparkSession) -> None:
-        """Gives Spark to a session that was connected without."""
+        """Gives Spark to a session that was connected without, or whose Spark was stopped."""
         from hiveacid.spark.workers import prepare
 
         prepare(spark)
@@ -207,12 +206,7 @@ class Session(
             self._compacting.close()
             self._client.close()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -309,6 +303,8 @@ class Session(
 
     def _carry_out(self, bind_to: Callable[[Look], Any], text: str | None = None) -> Any:
         """Carries out what ``bind_to`` makes of the catalog's definitions."""
+        if self._spark is not None and is_stopped(self._spark):
+            self._spark = None  # until it is given another
         bound = Bound.to(self.look(), bind_to)
         statement, handler = bound.value, handler_of(bound.value)
         if isinstance(statement, CreateTable) and statement.temporary:

@@ -161,8 +161,11 @@ def main() -> None:
         found["fails"] = {**fails, **state(acid)}
         acid.sql("insert into t values (-1)")
         found["after"] = state(acid)
+        spark.stop()
+        found["stopped"] = outcome(lambda: acid.table("t").update({"id": 1}), jvm, kill=False)
+        acid.sql("insert into t values (-2)")
+        found["tables"] = acid.sql("show tables").rows
     print(json.dumps(found))
-    spark.stop()
 
 
 def is_java(process: Path) -> bool:

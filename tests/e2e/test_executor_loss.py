@@ -63,3 +63,11 @@ def test_where_every_try_dies_nothing_has_happened(came_to: dict[str, Any]) -> N
     for key in ("rows", "deltas", "distinct_ids", "by_spark", "staging", "locks"):
         assert found[key] == before[key], key
     assert after["rows"] == sorted([-1, *found["rows"]])
+
+
+@pytest.mark.timeout(900)
+def test_without_its_spark_a_session_says_so_and_does_what_needs_none(
+    came_to: dict[str, Any],
+) -> None:
+    assert came_to["stopped"]["result"].startswith("SparkNeededError: UPDATE default.t needs Spark")
+    assert came_to["tables"] == [["t"]]

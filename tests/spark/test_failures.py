@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from functools import partial
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.connect import OVER_CONNECT
 
-from hiveacid.errors import AcidError, InvalidInputError, StorageError, UnsupportedError
+from hiveacid.errors import (
+    AcidError,
+    InvalidInputError,
+    StorageError,
+    TransactionError,
+    UnsupportedError,
+)
 from hiveacid.spark.failures import statement_error
 from hiveacid.storage.filesystem import Files
 
@@ -41,6 +52,44 @@ def test_an_expression_that_fails_on_a_row_is_an_error_of_ours(acid, rows, spark
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
     assert rows("select * from t") == [(1,)]
+
+
+@pytest.mark.skipif(OVER_CONNECT, reason="its jobs are cancelled through the JVM here")
+@pytest.mark.parametrize("statement", ["insert", "merge"])
+def test_a_statement_whose_job_is_cancelled_has_done_nothing(
+    acid, rows, spark, tmp_path, statement
+):
+    acid.sql("create table t (n int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql("insert into t values (1)")
+    source = spark.range(1, 3).mapInArrow(partial(_waits_for, tmp_path / "go"), "n int")
+    work = {
+        "insert": lambda: acid.table("t").insert(source),
+        "merge": lambda: acid.table("t").merge(source, on="n").when_matched_delete().run(),
+    }[statement]
+    with ThreadPoolExecutor(1) as pool:
+        doing = pool.submit(work)
+        error = None
+        while error is None:  # it cannot end by itself
+            spark.sparkContext.cancelAllJobs()
+            try:
+                error = doing.exception(0.05)
+            except NotYet:
+                continue
+        (tmp_path / "go").touch()
+    assert isinstance(error, TransactionError), error
+    assert "cancelled" in str(error) and "\n" not in str(error)
+    assert rows("select * from t") == [(1,)]
+    assert acid.client.metastore.show_locks() == ()
+    assert acid.client.metastore.get_open_txns().open == ()
+
+
+def _waits_for(go, batches):
+    import time
+
+    while not Path(go).exists():
+        time.sleep(0.01)
+    for batch in batches:
+        yield batch.rename_columns(["n"]).cast(pa.schema([("n", pa.int32())]))
 
 
 def test_a_frame_without_a_column_is_told_which(acid, spark):

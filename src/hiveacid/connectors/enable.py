@@ -27,7 +27,7 @@ from hiveacid.connectors import frames, namespaces, sql, writers
 from hiveacid.errors import InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
-from hiveacid.spark.jobs import is_own_call
+from hiveacid.spark.jobs import is_own_call, is_stopped
 from hiveacid.statements.arguments import checked
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def enable(
             another metastore; besides as ``connect``.
         MetastoreError: nothing usable is at the URL.
     """
-    if _is_stopped(spark):
+    if is_stopped(spark):
         raise InvalidInputError("The Spark session is stopped")
     where = fspath(url), None if warehouse is None else fspath(warehouse)
     chosen = settings if isinstance(settings, Settings) else Settings.of(settings or {})
@@ -138,7 +138,7 @@ def disable(spark: SparkSession) -> None:
         _STATE.change = object()
         if not _STATE.enabled:
             _restore()
-    if not _is_stopped(spark):
+    if not is_stopped(spark):
         functions.unregister(spark)
         spark.conf.unset(_MARK)
     there.acid.close()
@@ -178,7 +178,7 @@ def enabled_acid(spark: Any) -> Session:
 
 
 def _enabled(spark: Any) -> _Enabled | None:
-    if not _STATE.enabled or _is_stopped(spark):
+    if not _STATE.enabled or is_stopped(spark):
         return next((one for one in _STATE.enabled.values() if one.acid.spark is spark), None)
     return _STATE.enabled.get(spark.conf.get(_MARK, ""))
 
@@ -187,13 +187,6 @@ def _is_same(one: Any, other: Any) -> bool:
     """Whether two Python sessions are one of Spark's: that of a Connect server, or of a JVM."""
     name = "session_id" if hasattr(one, "session_id") else "_jsparkSession"
     return one is other or bool(getattr(one, name) == getattr(other, name))
-
-
-def _is_stopped(spark: Any) -> bool:
-    if hasattr(spark, "is_stopped"):
-        return bool(spark.is_stopped)
-    context = getattr(spark, "_sc", None)
-    return context is not None and type(context)._active_spark_context is not context
 
 
 # -------------------------------------------------------------------- in the place of what

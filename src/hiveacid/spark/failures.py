@@ -21,6 +21,7 @@ from hiveacid.errors import (
     MissingFileError,
     SnapshotExpiredError,
     StorageError,
+    TransactionError,
     UnsupportedError,
 )
 from hiveacid.spark.assign import CONSTRAINT_TEXT, CONVERSION_MARK
@@ -76,6 +77,7 @@ _DIED: Final = re.compile(
     "ExecutorLostFailure|Python worker exited unexpectedly|maximum allowable number of times"
 )
 """A task whose process died, as often as Spark tries; or a stage, by results that died with one."""
+_CANCELLED: Final = re.compile(r"Job \S+ (?:was )?cancelled[^\n]*?(?= SQLSTATE| *\n| *\Z)")
 _IN_WORKER: Final = re.compile(r"api\.python\.PythonException|from the Python worker")
 _LACKS: Final = re.compile(
     r"No module named '(?P<module>pyarrow|numpy|pandas|google\.protobuf|google|hiveacid)\b"
@@ -110,6 +112,8 @@ def statement_error(error: Exception, *, at: Reach | None = None) -> Exception:
         code = None if ours["code"] is None else int(ours["code"])
         note = ours["notes"].strip().replace("\n", " ") or None
         return _TYPED[ours["name"]](ours["message"], code=code, note=note)
+    if cancelled := _CANCELLED.search(text):
+        return TransactionError(f"Spark's job was cancelled, so nothing is done: {cancelled[0]}")
     return _python_error(text) or _file_error(text, at) or _death(text) or error
 
 

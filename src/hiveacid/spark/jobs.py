@@ -55,6 +55,14 @@ def is_own_call() -> bool:
     return _OWN_CALL.get()
 
 
+def is_stopped(spark: Any) -> bool:
+    """Whether somebody has called ``stop`` of the session, or of another one of its JVM."""
+    if hasattr(spark, "is_stopped"):
+        return bool(spark.is_stopped)
+    context = getattr(spark, "_sc", None)
+    return context is not None and type(context)._active_spark_context is not context
+
+
 @contextmanager
 def jobs_described(spark: SparkSession | None, text: str) -> Iterator[None]:
     """Lets Spark's web page call the jobs of a block ``text``, on Spark Connect by a tag."""
