@@ -241,7 +241,7 @@ class Session(
         return self._transaction(None, handed)
 
     def _transaction(self, isolation: Isolation | None, handed: HandedOn | None) -> AcidTransaction:
-        self._prefix_of_statement()
+        self._context()  # which a closed session has not
         within = self.over(self._spark)
         unit = within._control.begin(scoped=True, isolation=isolation, handed=handed)
         self._control.end_with_me(unit)
@@ -297,8 +297,6 @@ class Session(
 
     def _prefix_of_statement(self) -> str:
         """What the placeholders of the next statement begin with."""
-        if self._closed:
-            raise InvalidInputError("The session is closed")
         return f"{self._prefix}{next(self._statements)}_"
 
     def _carry_out(self, bind_to: Callable[[Look], Any], text: str | None = None) -> Any:
@@ -359,6 +357,8 @@ class Session(
         return self._carry_out(bind_to)
 
     def _context(self, *, isolation: Isolation | None = None) -> ExecutionContext:
+        if self._closed:
+            raise InvalidInputError("The session is closed")
         return ExecutionContext(
             client=self._client,
             owner=self,
@@ -402,7 +402,6 @@ class Session(
         Raises:
             InvalidInputError, TransactionError: there is one.
         """
-        self._prefix_of_statement()
         self._control.refuse_definition(kind)
         return self._context()
 
@@ -459,6 +458,7 @@ class Session(
 
         Raises:
             SqlSyntaxError: it is neither.
+            InvalidInputError: the session is closed.
         """
         found = parse_table_name(name)
         return self.look().actual(TableName(found.database or self._database, found.table))

@@ -95,6 +95,8 @@ def wrong_argument(name: str, said: str, value: object) -> InvalidInputError:
     shown = repr(value).replace("\n", " ")
     if len(shown) > _SHOWN or not isinstance(value, str | int | float | NoneType):
         shown = f"of type {type(value).__name__}"
+    if isinstance(value, list) and value:
+        shown = f"a list of {type(value[0]).__name__}"
     return InvalidInputError(f"{name} is {said}, not {shown}", argument=name)
 
 
@@ -109,7 +111,8 @@ def _said(annotation: str) -> str:
     for head, inside in _parts(annotation):
         kind = "a table" if head in _TABLES else f"a {head.rpartition('.')[2]}"
         word = _KINDS[head][1] if head in _KINDS else kind
-        words.append(f"{word} of texts" if inside.endswith("str") and word else word)
+        word += " of texts" if inside.endswith("str") and word else ""
+        words.append(f"{word} of mappings" if inside.startswith("Mapping") else word)
     return " or ".join(dict.fromkeys(filter(None, words)))
 
 

@@ -61,3 +61,31 @@ def test_a_url_alone_goes_without_spark(tmp_path: Path) -> None:
     for arguments, name in ((None, None), "url"), ((url, url), "spark"):
         with pytest.raises(InvalidInputError, match=f"{name} is "):
             hiveacid.connect(*arguments)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_table_has_one_bucket_at_least(tmp_path: Path, count: int) -> None:
+    with (
+        hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid,
+        pytest.raises(InvalidInputError, match=f"buckets is at least 1, not {count}"),
+    ):
+        acid.create_table("t", "id int", bucketed_by=["id"], buckets=count)
+
+
+def test_a_list_of_the_wrong_things_is_told_by_them(tmp_path: Path) -> None:
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid:
+        table = acid.create_table("t", "id int, year int", partitioned_by=["year"])
+        with pytest.raises(InvalidInputError, match="a list of mappings, not a list of str"):
+            hiveacid.read_arrow(table, partitions=["year=1995"])
+        with pytest.raises(InvalidInputError, match="a list of dicts, not a list of tuple"):
+            table.write_arrow([(1, 1995)])
+
+
+def test_a_closed_session_opens_no_stream_and_finds_no_table(tmp_path: Path) -> None:
+    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w")
+    acid.create_table("t", "id int")
+    acid.close()
+    with pytest.raises(InvalidInputError, match="The session is closed"):
+        acid.stream("t")
+    with pytest.raises(InvalidInputError, match="The session is closed"):
+        acid.table("t")

@@ -330,8 +330,10 @@ def bucket_spec(columns: Sequence[str], count: int | None) -> BucketSpec | None:
     """CLUSTERED BY as Python says it.
 
     Raises:
-        InvalidInputError: columns without a count, or a count without columns.
+        InvalidInputError: columns without a count, a count without columns, or one below 1.
     """
     if bool(columns) != (count is not None):
         raise InvalidInputError("bucketed_by and buckets go together")
+    if count is not None and count < 1:
+        raise InvalidInputError(f"buckets is at least 1, not {count}", argument="buckets")
     return None if count is None else BucketSpec(tuple(map(str.lower, columns)), count)
