@@ -351,13 +351,17 @@ class _Purge:
         self._check_same()
         view = View.now(self._client, self._table)
         after: list[PurgedFile] = []
-        sought = decoded = found = 0
+        rows_sought = rows_decoded = rows_found = 0
         named = []
         for one in self._touched.values():
             ids = DeleteSet(one.keys)
             rows, of_them = view.count(one.partition, ids)
             after += view.files(one.partition)
-            sought, decoded, found = sought + len(ids), decoded + rows, found + of_them
+            rows_sought, rows_decoded, rows_found = (
+                rows_sought + len(ids),
+                rows_decoded + rows,
+                rows_found + of_them,
+            )
             name = one.name
             if not rows and name is not None and self._table.acid_mode is AcidMode.FULL:
                 named.append(f"the name of partition {name}, which is empty: DROP PARTITION")
@@ -370,18 +374,18 @@ class _Purge:
         cleaned = (*self._dropped, *self._forget_statistics())
         report = self._report(
             after,
-            rows_sought=sought,
-            rows_decoded=decoded,
-            rows_found=found,
+            rows_sought=rows_sought,
+            rows_decoded=rows_decoded,
+            rows_found=rows_found,
             cleaned=cleaned,
             named=tuple(named),
             ended_ms=self._client.clock.now_ms(),
         )
         self._write_report(report)
-        if found:
+        if rows_found:
             raise LockError(
-                f"{found} deleted rows are still in files of {self._table.name}: somebody wrote to "
-                f"it meanwhile",
+                f"{rows_found} deleted rows are still in files of {self._table.name}: somebody"
+                " wrote to it meanwhile",
                 table=str(self._table.name),
                 report=report.report,
                 note="Run it again.",

@@ -162,8 +162,8 @@ def changes_of(
         if is_compacted and not versions.low.is_valid_base(name.write_id)
     }
     mixed = _mixed_deltas(entries, versions, txns) if mode is AcidMode.INSERT_ONLY else frozenset()
-    whole = [one for one in entries if one.path.partition("/")[0] not in mixed]
-    listing = [one for one in whole if one.path.partition("/")[0] not in later]
+    unmixed = [one for one in entries if one.path.partition("/")[0] not in mixed]
+    listing = [one for one in unmixed if one.path.partition("/")[0] not in later]
     overwrites = sorted(
         (
             name.write_id
@@ -176,8 +176,8 @@ def changes_of(
     def state(valid: ValidWriteIdList) -> AcidDirectory:
         return resolve(listing, valid, txns, mode=mode)
 
-    seen = {path: name for path, name in later.items() if txns.is_valid(name.visibility_txn)}
-    compacted = {path: _base_of(entries, path, name, txns, mode) for path, name in seen.items()}
+    visible = {path: name for path, name in later.items() if txns.is_valid(name.visibility_txn)}
+    compacted = {path: _base_of(entries, path, name, txns, mode) for path, name in visible.items()}
     ordered = sorted(compacted.values(), key=lambda base: _order(base.name))
     rebalanced = tuple(base for base in ordered if base.name.write_id <= versions.high.hwm)
     steps: list[Step] = []
@@ -187,16 +187,16 @@ def changes_of(
         after = versions.within(write_id, included=True)
         steps.append(_log(state(low), state(before), versions.between(low, before), rebalanced))
         # With the bases: an event after a rebalance names its row by the id that it has there.
-        taken, came = resolve(whole, before, txns, mode=mode), state(after)
-        if came.base is not None and came.base.name.write_id == write_id:
+        replaced, new = resolve(unmixed, before, txns, mode=mode), state(after)
+        if new.base is not None and new.base.name.write_id == write_id:
             between = versions.between(before, after)
-            written = replace(came, originals=(), deltas=())
-            steps.append(Step(between, _gone(taken, came), written, write_id))
+            written = replace(new, originals=(), deltas=())
+            steps.append(Step(between, _gone(replaced, new), written, write_id))
         low = after
     last = versions.between(low, versions.high)
     steps.append(_log(state(low), state(versions.high), last, rebalanced))
     kept = tuple(step for step in steps if step.overwrite or step.changed.deltas)
-    proofs = _proofs(seen, compacted, versions, state)
+    proofs = _proofs(visible, compacted, versions, state)
     proofs += [_proof_of_delta(entries, path, versions, txns, state) for path in sorted(mixed)]
     return PartitionChanges(kept, tuple(proofs))
 

@@ -89,26 +89,28 @@ def plan_cleaning(
         FormatError: a ``_metadata_acid`` that decides is not one.
     """
     listing = tuple(entries)
-    found = resolve(listing, valid, valid_txns, mode=mode)
-    left_empty = _left_empty(listing, found.ignored, valid, valid_txns)
-    keep = [(path, Kept.CURRENT) for path in _current(found)]
+    directory = resolve(listing, valid, valid_txns, mode=mode)
+    left_empty = _left_empty(listing, directory.ignored, valid, valid_txns)
+    keep = [(path, Kept.CURRENT) for path in _current(directory)]
     keep += [
-        (path, _why_ignored(path, valid_txns)) for path in found.ignored if path not in left_empty
+        (path, _why_ignored(path, valid_txns))
+        for path in directory.ignored
+        if path not in left_empty
     ]
-    remove = [*found.aborted, *left_empty]
+    remove = [*directory.aborted, *left_empty]
     if aborted_only:
-        keep += [(path, Kept.OBSOLETE) for path in found.obsolete]
+        keep += [(path, Kept.OBSOLETE) for path in directory.obsolete]
     else:
-        remove += found.obsolete
+        remove += directory.obsolete
     return CleaningPlan(
         remove=tuple(sorted(remove)),
         keep=tuple(sorted(keep, key=lambda pair: pair[0])),
         aborts_remain=any(
             valid.range_aborted(delta.name.min_write_id, delta.name.max_write_id)
             is not RangeValidity.NONE
-            for delta in found.deltas
+            for delta in directory.deltas
         ),
-        aborted=found.aborted,
+        aborted=directory.aborted,
     )
 
 

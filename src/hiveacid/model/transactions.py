@@ -335,18 +335,20 @@ def blocked_now(
     ours as it would find it now, else as noted when it looked last. What the session, or the
     transaction, has got since is in its way no more, nor who waits for that.
     """
-    at = {(one.lock_id, one.component_id): one for one in locks}
+    by_id = {(one.lock_id, one.component_id): one for one in locks}
     waiting: dict[LockId, list[LockInfo]] = {}
     for one in locks:
         if one.state is LockState.WAITING:
             waiting.setdefault(one.lock_id, []).append(one)
-    found: list[tuple[LockInfo, LockInfo] | None] = []
+    blocked: list[tuple[LockInfo, LockInfo] | None] = []
     for lock, request in waiting.items():
         session, txn = request[0].session, request[0].txn_id
         if session is None:
             for one in request:
-                by = at.get((one.blocked_by_lock_id or LockId(0), one.blocked_by_component_id or 0))
-                found.append(None if by is None else (one, by))
+                blocker = by_id.get(
+                    (one.blocked_by_lock_id or LockId(0), one.blocked_by_component_id or 0)
+                )
+                blocked.append(None if blocker is None else (one, blocker))
             continue
         own = {
             one.lock_id
@@ -357,8 +359,8 @@ def blocked_now(
         counting = [one for one in locks if one.lock_id < lock or one.state is LockState.ACQUIRED]
         passed = passed_by(counting, own, semantics=semantics)
         others = [one for one in counting if one.lock_id not in passed]
-        found.append(first_blocked(request, others, semantics=semantics))
-    return [one for one in found if one is not None]
+        blocked.append(first_blocked(request, others, semantics=semantics))
+    return [one for one in blocked if one is not None]
 
 
 def busy_sessions(locks: Sequence[LockInfo]) -> frozenset[str]:

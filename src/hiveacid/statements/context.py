@@ -63,7 +63,7 @@ class OpenSession(Protocol):
 
     @property
     def compacting(self) -> Any:
-        """What carries its compactions out."""
+        """Runs the compactions that the session asks for, or begins by itself."""
 
     def look(self) -> Look:
         """The catalog as it is now."""
@@ -177,7 +177,7 @@ class Bound:
 
 
 def fixed(value: object) -> Callable[[Look], Any]:
-    """How to bind what is the same whatever the definitions are."""
+    """A binder for a value that does not depend on definitions: it is the same at each look."""
     return lambda _: value
 
 
@@ -226,7 +226,7 @@ def spark_errors_mapped(statement: object) -> Iterator[None]:
 
 
 def _mapped(error: Exception, statement: object) -> AcidError | None:
-    """What becomes of an error of Spark's; None where it stays as it is."""
+    """The error of ours that stands for one of Spark's; None where Spark's own is raised."""
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
     if isinstance(error, ParseException):

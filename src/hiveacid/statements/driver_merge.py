@@ -94,22 +94,22 @@ def merge_rows(
         InvalidInputError: 10292, 10302 a match would move a row.
         ConversionError, StorageError: as the writers.
     """
-    found = _matched(job, table, source, planned)
+    matched = _matched(job, table, source, planned)
     make_staging(target)
     tasks: list[Callable[[], WriteResult]] = []
-    for gone, action in ((found.deleted, DELETE), (found.replaced, UPDATE)):
+    for gone, action in ((matched.deleted, DELETE), (matched.replaced, UPDATE)):
         if len(gone):
             tasks.append(partial(write_deletes, list(gone.keys()), target=target, action=action))
-    if len(found.replaced) and target.update_insert_statement is not None:
-        images = _images(table, source, found)
+    if len(matched.replaced) and target.update_insert_statement is not None:
+        images = _images(table, source, matched)
         arrays = stored(table, images)
-        given = [(c.name, a) for c, a in zip(table.all_columns, arrays, strict=True)]
-        check_not_null(table, [one for one in given if one[0] in source.assigned])
+        named_arrays = [(c.name, a) for c, a in zip(table.all_columns, arrays, strict=True)]
+        check_not_null(table, [one for one in named_arrays if one[0] in source.assigned])
         tasks += _writes(table, arrays, target=target, statement=target.update_insert_statement)
-    new = source.inserted.filter(pa.array(~found.seen & source.fresh))
-    if new.num_rows:
-        check_has_partition_columns(new.schema.names, table)
-        arrays = stored_arrays(table, new, table.all_columns)
+    unmatched = source.inserted.filter(pa.array(~matched.seen & source.fresh))
+    if unmatched.num_rows:
+        check_has_partition_columns(unmatched.schema.names, table)
+        arrays = stored_arrays(table, unmatched, table.all_columns)
         tasks += _writes(table, arrays, target=target, statement=target.insert_statement)
     results = in_order(tasks, threads=pa.cpu_count())
     return write_result(target, [file for one in results for file in one.files])
@@ -129,7 +129,7 @@ def _writes(
 
 
 class Gone:
-    """Identities of rows that go, by partition."""
+    """Identities (``ROW_IDS``) of rows to be deleted, by partition."""
 
     def __init__(self) -> None:
         self._parts: dict[Values, list[pa.StructArray]] = {}
@@ -166,29 +166,29 @@ class _Matched:
 
 def _matched(job: Job, table: Table, source: SourceRows, planned: ScanPlan | None) -> _Matched:
     """Join the table with the source; no row of the table may be taken twice."""
-    found = _Matched(np.zeros(source.rows.num_rows, dtype=np.bool_))
+    matched = _Matched(np.zeros(source.rows.num_rows, dtype=np.bool_))
     updates = bool((source.actions == UPDATE).any())
-    kept = _kept_columns(table, source)
+    kept_names = _kept_columns(table, source)
     keys = source.rows.select(list(source.on))
     index = Keys(keys, source.on)
     where = key_predicate(keys, table)
-    columns = {*source.on, *(kept if updates else ())}
+    columns = {*source.on, *(kept_names if updates else ())}
     for values, rows in target_rows(job, table, where, columns=columns, planned=planned):
-        at, by = index.matches(rows)
-        found.seen[by] = True
-        if not source.matches_once or not len(at):
+        row_places, source_places = index.matches(rows)
+        matched.seen[source_places] = True
+        if not source.matches_once or not len(row_places):
             continue
-        _check_once(rows, at, source.on)
-        actions = source.actions[by]
-        found.deleted.add(values, rows.take(pa.array(at[actions == DELETE])))
-        chosen = actions == UPDATE
-        if chosen.any():
-            old = rows.take(pa.array(at[chosen]))
-            _check_fixed(table, source, old, by[chosen])
-            found.replaced.add(values, old)
-            found.kept.append(old.select(kept))
-            found.sources.append(by[chosen])
-    return found
+        _check_once(rows, row_places, source.on)
+        actions = source.actions[source_places]
+        matched.deleted.add(values, rows.take(pa.array(row_places[actions == DELETE])))
+        is_update = actions == UPDATE
+        if is_update.any():
+            old = rows.take(pa.array(row_places[is_update]))
+            _check_fixed(table, source, old, source_places[is_update])
+            matched.replaced.add(values, old)
+            matched.kept.append(old.select(kept_names))
+            matched.sources.append(source_places[is_update])
+    return matched
 
 
 def _kept_columns(table: Table, source: SourceRows) -> list[str]:
@@ -197,11 +197,11 @@ def _kept_columns(table: Table, source: SourceRows) -> list[str]:
     return [column.name for column in table.all_columns if column.name not in assigned]
 
 
-def _images(table: Table, source: SourceRows, found: _Matched) -> pa.Table:
+def _images(table: Table, source: SourceRows, matched: _Matched) -> pa.Table:
     """The new rows, made of the source and of what was kept of the old ones."""
-    kept = pa.concat_tables(found.kept)
+    kept = pa.concat_tables(matched.kept)
     new = source.rows.select(list(source.assigned)).combine_chunks()
-    new = new.take(pa.array(np.concatenate(found.sources)))
+    new = new.take(pa.array(np.concatenate(matched.sources)))
     names = [column.name for column in table.all_columns]
     return pa.table(
         {name: (new if name in source.assigned else kept).column(name) for name in names}
@@ -370,7 +370,7 @@ ArrowChange: TypeAlias = "ArrowDelete | ArrowMerge"
 
 @dataclass(frozen=True, slots=True)
 class ArrowDeleteWork(Work):
-    """One DELETE."""
+    """What ``delete_arrow`` does to one table, without Spark."""
 
     table: Table
     statement: ArrowDelete
@@ -381,7 +381,7 @@ class ArrowDeleteWork(Work):
         condition, keys = self.statement.condition, self.statement.keys
         names = () if keys is None else tuple(keys.schema.names)
         predicate = conjunction((condition.predicate, key_predicate(keys, self.table)))
-        found = Gone()
+        deleted = Gone()
         index = None if keys is None else Keys(keys, names)
         for values, rows in target_rows(
             job, self.table, predicate, columns={*condition.columns, *names}
@@ -389,10 +389,10 @@ class ArrowDeleteWork(Work):
             if condition.expression is not None:
                 rows = filtered(rows, condition.expression)
             if index is not None:
-                at, _ = index.matches(rows)
-                rows = rows.take(pa.array(np.unique(at)))
-            found.add(values, rows)
-        return write_deletes(found.keys(), target=self.changes_target(job))
+                row_places, _ = index.matches(rows)
+                rows = rows.take(pa.array(np.unique(row_places)))
+            deleted.add(values, rows)
+        return write_deletes(deleted.keys(), target=self.changes_target(job))
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
         """Rows deleted."""
@@ -410,7 +410,7 @@ class ArrowMergeWork(Work):
 
     @property
     def does(self) -> frozenset[WriteKind]:
-        """By what is asked for and, of deletes, by the rows."""
+        """Inserts, updates and deletes as asked for, where a row of the data asks for a delete."""
         value = self.statement
         deletes = value.when_matched is WhenMatched.DELETE or bool(value.deletes.any())
         wanted = {

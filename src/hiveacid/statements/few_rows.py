@@ -66,7 +66,9 @@ Part = tuple[tuple[str | None, ...], pa.Table]
 def delete_here(
     job: Job, plan: ScanPlan, condition: Predicate | None, *, target: WriteTarget
 ) -> WriteResult | None:
-    """The DELETE's events, staged; None where it is for Spark."""
+    """Stage a DELETE's events in the driver; None where it is not that simple, or not few rows:
+    then Spark carries it out.
+    """
     if condition is None:
         return None
     parts = _rows(job, plan, condition, columns=columns_of(condition))
@@ -81,7 +83,7 @@ def update_here(
     *,
     target: WriteTarget,
 ) -> WriteResult | None:
-    """The UPDATE's events, staged; None where it is for Spark."""
+    """Stage an UPDATE's events in the driver; None where Spark has to, as ``delete_here``."""
     table = plan.snapshot.table
     if condition is None or literals is None or check_conditions(table) or not_null_columns(table):
         return None
@@ -162,7 +164,7 @@ def _rows(
     kinds = {column.name: column.type for column in table.all_columns}
     expression = expression_of(condition, kinds)
     reader = TableReader(plan.files, table, frozenset(columns), plan.snapshot.valid, row_ids=True)
-    found: list[Part] = []
+    parts: list[Part] = []
     count = 0
     for partition, batch in reader.rows_of(parts_of(plan)):
         rows = with_row_ids(batch)
@@ -172,8 +174,8 @@ def _rows(
         if count > arrow_read.ROWS_MAX:
             return None
         if rows.num_rows:
-            found.append((partition.values, rows))
-    return found
+            parts.append((partition.values, rows))
+    return parts
 
 
 def _is_compared_alike(condition: Predicate, table: Table) -> bool:
@@ -327,7 +329,7 @@ def _is_of(column: Column, names: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the statement's texts."""
+    """Reads the texts of a MERGE as pairs of columns: of the table, and of the source."""
 
     table: Table
     source: set[str]
@@ -335,7 +337,9 @@ class _Reader:
     source_alias: str
 
     def way(self, statement: Merge) -> _Way | None:
-        """None where a text is another than the driver knows."""
+        """Which column of the source each column of the table is compared with, updated and
+        inserted from; None where a text says more than names.
+        """
         on = self._on(statement.on)
         assigned: dict[str, str] | None = {}
         inserted: dict[str, str] | None = {}
@@ -370,7 +374,7 @@ class _Reader:
         return _Way(on, fresh, fixed, inserted)
 
     def _on(self, text: object) -> dict[str, str] | None:
-        found: dict[str, str] = {}
+        pairs: dict[str, str] = {}
         names = {column.name for column in self.table.all_columns}
         if not isinstance(text, str):
             return None
@@ -381,12 +385,12 @@ class _Reader:
             one, left, other, right = (word.lower() for word in match.groups())
             if (one, other) == (self.source_alias, self.alias):
                 one, left, other, right = other, right, one, left
-            if (one, other) != (self.alias, self.source_alias) or one == other or left in found:
+            if (one, other) != (self.alias, self.source_alias) or one == other or left in pairs:
                 return None
             if left not in names or right not in self.source:
                 return None
-            found[left] = right
-        return found
+            pairs[left] = right
+        return pairs
 
     def _all(self, columns: Sequence[Column]) -> dict[str, str] | None:
         names = [column.name for column in columns]

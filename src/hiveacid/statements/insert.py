@@ -133,7 +133,7 @@ def _is_there(
 
 @dataclass(frozen=True, slots=True)
 class InsertWork(Work):
-    """One INSERT."""
+    """What INSERT, INSERT OVERWRITE and ``insert`` do to one table: rows in, files out."""
 
     table: Table
     statement: Insert
@@ -149,7 +149,7 @@ class InsertWork(Work):
 
     @property
     def does(self) -> frozenset[WriteKind]:
-        """One thing."""
+        """Inserts, or overwrites."""
         replaces = self.statement.overwrite and not self.is_there
         return frozenset({WriteKind.OVERWRITE if replaces else WriteKind.INSERT})
 
@@ -288,7 +288,7 @@ class InsertWork(Work):
         return job.context.settings.assigns_ansi(handed_in=handed_in)
 
     def _named(self, rows: pa.Table) -> pa.Table:
-        """The rows under the names of the columns that they are for."""
+        """The source's rows, each column under the name of the one that it is for."""
         names = [c.name for c in self.source_columns]
         if self.statement.by_name:
             check_has_columns(rows.schema.names, names, self.table)

@@ -51,7 +51,7 @@ class Reader:
 
     @property
     def files(self) -> Files:
-        """What it reads and writes."""
+        """The files of tables, as this process reaches them."""
         return self.context.files
 
     def plan(
@@ -68,18 +68,18 @@ class Reader:
         from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
 
         partitions: tuple[Partition, ...] | None = None
-        known: tuple[Partition, ...] | None = None
+        all_partitions: tuple[Partition, ...] | None = None
         if table.partition_columns:
-            known = self.view.partitions(table)
+            all_partitions = self.view.partitions(table)
             if version is not None:
-                known = partitions_then(table, version, known)
-            partitions = partitions_that_match(table, known, predicate)
+                all_partitions = partitions_then(table, version, all_partitions)
+            partitions = partitions_that_match(table, all_partitions, predicate)
         if version is None:
-            snapshot = self.txn.snapshot(table, partitions=partitions, of=known)
+            snapshot = self.txn.snapshot(table, partitions=partitions, of=all_partitions)
         else:
             chosen = self.view.partitions(table) if partitions is None else partitions
-            snapshot = self.snapshot_of(table, version, chosen, of=known)
-        count = 1 if known is None else len(known)
+            snapshot = self.snapshot_of(table, version, chosen, of=all_partitions)
+        count = 1 if all_partitions is None else len(all_partitions)
         plan = plan_scan(
             snapshot,
             files=self.files,
@@ -167,7 +167,7 @@ class Reader:
         return scan.frame(self.context)
 
     def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, Given]:
-        """The rows that each placeholder stands for."""
+        """For each placeholder in the text of a query, the rows of the table that it stands for."""
         return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
 
     def temporary_views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
@@ -269,7 +269,7 @@ class Work(ABC):
     @property
     @abstractmethod
     def does(self) -> frozenset[WriteKind]:
-        """All the ways in which it writes."""
+        """All kinds of writing that it does: a MERGE may insert, update and delete."""
 
     @property
     def reads(self) -> Sequence[TableName]:
@@ -283,7 +283,7 @@ class Work(ABC):
 
     @property
     def kind(self) -> WriteKind:
-        """How it writes, for the locks; INSERT where nothing else can happen."""
+        """The kind of writing that decides its locks; INSERT where nothing else can happen."""
         return next((one for one in _RECORDED if one in self.does), WriteKind.INSERT)
 
     @property

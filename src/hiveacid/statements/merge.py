@@ -148,7 +148,7 @@ class MergeWork(Work):
                 raise cardinality_error(row, self._keys(job, plan, row)) from None
 
     def _keys(self, job: Job, plan: ScanPlan, row: Sequence[int]) -> Mapping[str, object]:
-        """What the row that is matched twice has in the columns that ON names."""
+        """The values that a row matched twice has in the columns that ON names, for the error."""
         on = set(re.findall(r"\w+", str(self.statement.on).lower()))
         names = [quoted(c.name) for c in self.table.all_columns if c.name in on]
         if not names or len(row) != 3:
@@ -217,14 +217,16 @@ def _paired(
     *,
     aliases: tuple[str, str],
 ) -> DataFrame:
-    """The join."""
-    right = source.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
+    """The target's rows joined with the source's, each side marked; the clauses choose the kind of
+    join: rows that no clause takes stay out.
+    """
+    source_rows = source.selectExpr("*", f"true as {_IN_SOURCE}").alias(aliases[1])
     if plan.snapshot.table.acid_mode is AcidMode.FULL:
-        left, _ = job.scan_target(plan, statement.virtual)
+        target, _ = job.scan_target(plan, statement.virtual)
     else:
-        left = job.scan(plan).selectExpr("*", f"cast(null as {_ROW_ID}) as {ROW_ID_COLUMN}")
-    left = left.selectExpr("*", f"true as {_IN_TARGET}")
-    left = left.alias(aliases[0])
+        target = job.scan(plan).selectExpr("*", f"cast(null as {_ROW_ID}) as {ROW_ID_COLUMN}")
+    target = target.selectExpr("*", f"true as {_IN_TARGET}")
+    target = target.alias(aliases[0])
     inserts = any(isinstance(c, NotMatchedInsert) for c in statement.clauses)
     by_source = any(
         isinstance(c, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
@@ -236,7 +238,7 @@ def _paired(
         (False, True): "left",
         (True, True): "full",
     }[inserts, by_source]
-    return left.join(right, column(with_views(statement.on, views)), how)
+    return target.join(source_rows, column(with_views(statement.on, views)), how)
 
 
 def _source(job: Job, source: Query | DataFrame | ArrowTable) -> DataFrame:
@@ -402,16 +404,18 @@ def _values(
 
     if isinstance(clause, NotMatchedInsert):
         if clause.all_columns:
-            given = from_source(table.all_columns)
+            expressions = from_source(table.all_columns)
         else:
             names = clause.columns or tuple(c.name for c in table.all_columns)
-            given = by_name(names, clause.values)
-        return [given.get(c.name, default_expression(table, c.name)) for c in table.all_columns]
+            expressions = by_name(names, clause.values)
+        return [
+            expressions.get(c.name, default_expression(table, c.name)) for c in table.all_columns
+        ]
     assert isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate)
     if isinstance(clause, MatchedUpdate) and clause.all_columns:
-        given = from_source(table.columns)
+        expressions = from_source(table.columns)
     else:
-        given = by_name(
+        expressions = by_name(
             [name for name, _ in clause.assignments], [value for _, value in clause.assignments]
         )
-    return [given.get(c.name, quoted(alias, c.name)) for c in table.all_columns]
+    return [expressions.get(c.name, quoted(alias, c.name)) for c in table.all_columns]

@@ -124,7 +124,9 @@ def commit(context: ExecutionContext, unit: UnitOfWork) -> None:
 
 
 def _refuse_what_stays(works: Sequence[Work]) -> None:
-    """Writes to tables without transactions are seen at once, and stay."""
+    """Refuse, inside a transaction, to write to tables without transactions: that could not be
+    rolled back.
+    """
     for work in works:
         if not work.table.is_transactional:
             raise InvalidInputError(
@@ -138,7 +140,9 @@ def _refuse_what_stays(works: Sequence[Work]) -> None:
 def _written_and_published(
     context: ExecutionContext, unit: UnitOfWork, works: Sequence[Work], view: View
 ) -> tuple[Result, ...]:
-    """Staged files of all works, published when all have been read."""
+    """Stage the files of all works of a statement, then publish them: no work reads what another
+    one has written. A result for each work, in order.
+    """
     unit.txn.pending.note_statement(context.statement)
     clock = context.client.clock
     began_s = clock.monotonic_s()
@@ -204,7 +208,9 @@ def _overlap(context: ExecutionContext, txn: Transaction) -> Overlap:
 
 
 def _location(table: Table, partition: str | None, txn: Transaction) -> str:
-    """Where a partition is, which need not be below its table."""
+    """The location of the partition of this name, which need not be below its table's; that of the
+    table where ``partition`` is None.
+    """
     if partition is None:
         return table.location
     return next(
@@ -277,7 +283,9 @@ def _is_alone(table: Table, ids: Sequence[StatementId], files: Files, view: View
 
 
 def _written(job: Job, work: Work) -> WriteResult:
-    """What the plan writes; a file that Spark could not read and did not name is looked for."""
+    """Let a work write its hidden files. Where Spark could not read a file and its error does not
+    say which, the tails of all files that were read are checked, and that error names it.
+    """
     try:
         return work.write(job)
     except FormatError as error:
@@ -292,23 +300,23 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
     table, txn, view = job.table, job.txn, job.view
     replaces = not table.is_transactional and work.kind is WriteKind.OVERWRITE
     is_known = table.partition_columns and (replaces or written.files)
-    known = view.partitions(table) if is_known else ()
-    written = under_known_names(written, table, [part.values for part in known])
+    partitions = view.partitions(table) if is_known else ()
+    written = under_known_names(written, table, [part.values for part in partitions])
     touched = {file.partition for file in written.files}
     replaced = touched.union(_named(work, view.partitions)) if replaces else set()
-    placement = Placement.of(table, touched | replaced, known=known, files=job.files)
-    remade = publish_written(job, unit, placement, written, replaced=replaced)
+    placement = Placement.of(table, touched | replaced, known=partitions, files=job.files)
+    rewritten = publish_written(job, unit, placement, written, replaced=replaced)
     if table.partition_columns:
         statistics = initial_statistics(()) if owns_files(table) else {}
         txn.pending.add_partitions(
             table.name,
             [
                 Partition(values, placement.location(values), statistics)
-                for values in touched - {part.values for part in known}
+                for values in touched - {part.values for part in partitions}
             ],
         )
     _record(txn, work, written)
-    exact = {one.partition: one for one in remade}
+    exact = {one.partition: one for one in rewritten}
     changes = _statistics(work, written, partitions=view.partitions)
     txn.record_statistics(exact.get(one.partition, one) for one in changes)
     for action in job.after_commit:
@@ -361,26 +369,26 @@ def _statistics(
     """
     counted = work.COUNTS_ROWS
     table = work.table
-    found = []
+    changes = []
     for values in dict.fromkeys(
         [*(file.partition for file in written.files), *_named(work, partitions)]
     ):
         files = [file for file in written.files if file.partition == values]
-        gone = sum(file.rows for file in files if file.kind is FileKind.DELETE)
-        come = sum(file.rows for file in files if file.kind is not FileKind.DELETE)
+        deleted = sum(file.rows for file in files if file.kind is FileKind.DELETE)
+        inserted = sum(file.rows for file in files if file.kind is not FileKind.DELETE)
         # an overwrite without rows leaves a file
-        filled = [file for file in files if file.rows or not counted]
-        found.append(
+        counting = [file for file in files if file.rows or not counted]
+        changes.append(
             StatisticsChange(
                 table.name,
                 partition_name(table.partition_keys, values) if table.partition_keys else None,
-                rows=come - gone if counted else None,
-                files=len(filled),
-                size_bytes=sum(file.size_bytes for file in filled),
+                rows=inserted - deleted if counted else None,
+                files=len(counting),
+                size_bytes=sum(file.size_bytes for file in counting),
                 replaces=work.kind is WriteKind.OVERWRITE,
             )
         )
-    return found
+    return changes
 
 
 def _named(

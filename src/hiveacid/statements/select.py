@@ -90,7 +90,9 @@ def read_in_transaction(
 
 
 def _answer(context: ExecutionContext, held: Locked) -> tuple[DataFrame, Iterable[Table]]:
-    """The query as the transaction sees it."""
+    """The rows of a query as its transaction sees them, from statistics where those tell; and the
+    tables that are read later, with the DataFrame.
+    """
     query: Query = held.value
     reader = Reader(context=context, txn=held.txn, view=held.view)
     known = known_answer(reader, query)

@@ -160,10 +160,10 @@ class UndoWork(Work):
         if self.kind is WriteKind.OVERWRITE:
             return self._overwritten(job, scan)
         inserted, deleted = _sides(scan, scan.batches())
-        there = self._there(job, inserted, deleted, scan.key)
-        mine = np.concatenate([_NONE, *(self._is_mine(one) for _, one in there)])
-        found = compared([one for _, one in there], mine, inserted, deleted, scan.key)
-        if found.renumbered:
+        live_rows = self._there(job, inserted, deleted, scan.key)
+        mine = np.concatenate([_NONE, *(self._is_mine(one) for _, one in live_rows)])
+        comparison = compared([one for _, one in live_rows], mine, inserted, deleted, scan.key)
+        if comparison.renumbered:
             raise UnsupportedError(
                 f"A rebalance gave rows of {self.table.name} other ids since transaction"
                 f" {self.statement.txn}: which rows are its own only a key tells",
@@ -171,10 +171,10 @@ class UndoWork(Work):
                 table=str(self.table.name),
                 txn=int(self.statement.txn),
             )
-        self._refuse(found.changed)
+        self._refuse(comparison.changed)
         delete_id, insert_id = job.statement_ids
         target = job.target(delete_statement=delete_id, insert_statement=insert_id)
-        files = list(write_deletes(_gone(there, found.taken).keys(), target=target).files)
+        files = list(write_deletes(_gone(live_rows, comparison.taken).keys(), target=target).files)
         if deleted.num_rows:
             arrays = stored(self.table, deleted)
             names = (column.name for column in self.table.all_columns)
@@ -226,7 +226,7 @@ class UndoWork(Work):
         parts = {one.part.partition.values: one.part for one in plan.parts}
         units = groupby(scan.units, key=lambda unit: unit.partition)
         changed: list[tuple[_Row, _Row]] = []
-        left: list[pa.Table] = []
+        kept_rows: list[pa.Table] = []
         emptied: list[Partition] = []
         came = went = 0
         for partition, of_it in units:
@@ -240,14 +240,14 @@ class UndoWork(Work):
             rows = pa.concat_tables([stays, deleted])
             came, went = came + deleted.num_rows, went + inserted.num_rows
             if rows.num_rows:
-                left.append(rows)
+                kept_rows.append(rows)
             else:
                 emptied.append(partition)
         self._refuse(changed)
         target = job.target(insert_statement=job.statement_ids[0], overwrite=True)
         files: tuple[WrittenFile, ...] = ()
-        if left:
-            files = write_arrow(stored(table, pa.concat_tables(left)), target=target).files
+        if kept_rows:
+            files = write_arrow(stored(table, pa.concat_tables(kept_rows)), target=target).files
         if emptied:
             files += TruncateWork(table, tuple(emptied)).write(job).files
         return WriteResult(files, came, 0, went)
@@ -369,31 +369,31 @@ def compared(
     schema = now[0].schema if now else inserted.schema
     rows = pa.concat_tables([*now, *(one.cast(schema, safe=False) for one in (inserted, deleted))])
     values, _ = row_groups(rows, names)
-    own = _places_by(values, np.flatnonzero(mine))
+    mine_by_values = _places_by(values, np.flatnonzero(mine))
     first, end = len(mine), len(mine) + inserted.num_rows
     taken, missing = [], []
     for place in range(first, end):
-        same = own.get(int(values[place]))
-        if same:
-            taken.append(same.pop())
+        candidates = mine_by_values.get(int(values[place]))
+        if candidates:
+            taken.append(candidates.pop())
         else:
             missing.append(place)
     changed: list[tuple[_Row, _Row]] = []
     if not key:
         changed += [(_row(rows, place), None) for place in missing]
-        return Compared(taken, changed, renumbered=any(own.values()))
+        return Compared(taken, changed, renumbered=any(mine_by_values.values()))
     keys, has_key = row_groups(rows, key)
     others = np.setdiff1d(np.flatnonzero(has_key[:first]), taken)
-    there = _places_by(keys, others)
+    others_by_key = _places_by(keys, others)
     for place in missing:
-        same = there.get(int(keys[place]), []) if has_key[place] else []
-        if len(same) == 1 and values[same[0]] == values[place]:
-            taken.append(same.pop())
+        candidates = others_by_key.get(int(keys[place]), []) if has_key[place] else []
+        if len(candidates) == 1 and values[candidates[0]] == values[place]:
+            taken.append(candidates.pop())
         else:
-            changed.append((_row(rows, place), _row(rows, same[0]) if same else None))
+            changed.append((_row(rows, place), _row(rows, candidates[0]) if candidates else None))
     for place in range(end, rows.num_rows):
-        same = there.get(int(keys[place]), []) if has_key[place] else []
-        changed += [(None, _row(rows, one)) for one in same]
+        candidates = others_by_key.get(int(keys[place]), []) if has_key[place] else []
+        changed += [(None, _row(rows, one)) for one in candidates]
     return Compared(taken, changed)
 
 

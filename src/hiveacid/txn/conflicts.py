@@ -268,7 +268,7 @@ class Records:
     def note(
         self, table: TableName, partitions: Sequence[str | None], operation: OperationType
     ) -> None:
-        """They are recorded, in place of the placeholder."""
+        """Keep that the metastore has these as written, in place of its lock's placeholder."""
         self.asked = False
         self.known |= {Written(table, one, operation) for one in partitions}
         self.placeholders.discard(table)
@@ -279,11 +279,11 @@ class Records:
         self.placeholders.discard(table)
 
     def differ_from(self, known: frozenset[Written]) -> bool:
-        """Whether the metastore has others than these, or may have."""
+        """Whether the metastore has, or may have, other writes recorded than these."""
         return self.known != known or bool(self.placeholders) or self.asked
 
     def go_back(self, known: frozenset[Written]) -> None:
-        """These are all that the metastore has."""
+        """Keep these as all that the metastore has recorded: a rollback took the rest back."""
         self.known = known
         self.placeholders.clear()
         self.asked = False

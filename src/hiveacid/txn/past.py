@@ -155,7 +155,7 @@ def past_snapshot(
             oldest=oldest,
             partitions=version.dropped,
         )
-    found = read_snapshot(
+    snapshot = read_snapshot(
         table,
         partitions,
         files=files,
@@ -167,7 +167,7 @@ def past_snapshot(
     has_noted = _noting(metastore, table, version, valid_txns, hive_cleans=hive_cleans)
     keys = table.partition_keys
     pinned: bool | None = None
-    for part in found.parts:
+    for part in snapshot.parts:
         name = version.name_today(partition_name(keys, part.partition.values)) if keys else ""
         floor = floors.get(name)
         if not (_is_kept(version, floor, part.directory) and has_noted(part.directory)):
@@ -178,11 +178,11 @@ def past_snapshot(
             raise _expired(metastore, table, version, name)
     if is_whole and not hive_cleans and version.sequence is not None:
         written = WrittenFiles()
-        for part in found.parts:
+        for part in snapshot.parts:
             written.add(part.directory)
         commits = own(metastore).commits(table.name, until=version.sequence, above=written.base)
         check_all_there(own(metastore), table, written, commits)
-    return found
+    return snapshot
 
 
 def check_all_there(
@@ -233,7 +233,7 @@ def _of_then(
     def of_then(fs: FileSystem, path: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         from hiveacid.storage.change_plan import is_complete
 
-        left, proofs = without_mixed(entries, version.valid, now, txns)
+        chosen, proofs = without_mixed(entries, version.valid, now, txns)
         lost = [one.write_id for one in proofs if not is_complete(fs, path, table, one)]
         if lost and (hive_cleans or not _is_pinned(own(metastore), table, version)):
             raise SnapshotExpiredError(
@@ -245,7 +245,7 @@ def _of_then(
                 version=int(version.write_id),
                 oldest=max(lost),
             )
-        return left
+        return chosen
 
     return of_then
 

@@ -323,14 +323,18 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
         return txn is not None and txn.is_open
 
     def _leave_all(self) -> None:
-        """Somebody else has aborted it, and its locks are gone."""
+        """Touch none of its files: somebody else has aborted it, so its locks are gone and others
+        may write there; the cleaner removes them.
+        """
         if self._undo:
             _LOG.info("Files are left to the cleaner", extra={"txn": self.id})
         self._undo.clear()
         _run_all(self._at_end)
 
     def _take_all_back(self) -> None:
-        """Nobody can have seen it: the cleaner finds what cannot be removed now."""
+        """Remove all that it wrote, last step first. Nobody can have seen it; what cannot be
+        removed now the cleaner finds.
+        """
         while self._undo:
             _quietly(self._undo.pop())
         _run_all(self._at_end)

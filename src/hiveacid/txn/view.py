@@ -235,7 +235,7 @@ def is_same(before: Table | None, now: Table | None) -> bool:
 
 
 def is_another(before: Table | None, now: Table | None) -> bool:
-    """Whether a name that stood for a table stands for another one, or for none."""
+    """Whether a name stands for another table than at the first look, or for none any more."""
     return before is not None and (now is None or _identity(before) != _identity(now))
 
 

@@ -94,38 +94,38 @@ def wait_for_lock(
         agent_info=manager.agent_info,
         zero_wait_read=settings.lock_zero_wait_reads,
     )
-    found = _passing(manager, lambda mine: request(held=mine))
-    if found.state is LockState.NOT_ACQUIRED:
+    response = _passing(manager, lambda mine: request(held=mine))
+    if response.state is LockState.NOT_ACQUIRED:
         raise LockError(
             "Locks on the underlying objects cannot be acquired, retry after some time. "
-            f"{found.message}",
+            f"{response.message}",
             code=10104,
             txn=txn,
         )
     word_s = _FIRST_WORD_S
     try:
-        while found.state is not LockState.ACQUIRED:
+        while response.state is not LockState.ACQUIRED:
             waited_s = clock.monotonic_s() - started_s
             left_s = settings.lock_timeout_s - waited_s
             if left_s <= 0:
-                raise _timed_out(metastore, found, waited_s=waited_s)
+                raise _timed_out(metastore, response, waited_s=waited_s)
             if waited_s >= word_s:
                 word_s = waited_s + _NEXT_WORD_S
-                _say_for_whom(metastore, found, waited_s=waited_s, left_s=left_s)
+                _say_for_whom(metastore, response, waited_s=waited_s, left_s=left_s)
             clock.sleep_s(min(pause_s, left_s))
             pause_s = min(pause_s * 2, settings.lock_poll_max_s)
             own(metastore).perform_timeouts()
-            found = _passing(manager, partial(_look_again, metastore, found, txn))
+            response = _passing(manager, partial(_look_again, metastore, response, txn))
     except BaseException:
-        if found.state is LockState.WAITING:
-            metastore.unlock(found.lock_id)
+        if response.state is LockState.WAITING:
+            metastore.unlock(response.lock_id)
         raise
-    return found
+    return response
 
 
 def _passing(manager: Manager, ask: Callable[[Collection[LockId]], LockResponse]) -> LockResponse:
-    """What is answered with the locks held by now; one that another thread gave back while it was
-    asked is not a lost one.
+    """The answer to a lock request that passes the locks which this client holds. It is asked again
+    where another thread gave one of them back meanwhile: such a lock is not a lost one.
     """
     while True:
         mine = manager.held_locks

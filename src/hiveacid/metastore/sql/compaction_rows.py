@@ -222,31 +222,31 @@ def named(table: TableName, partition: str | None) -> dict[str, object]:
 
 def info(row: Row) -> CompactionInfo:
     """The value of a row of ``QUEUE_COLUMNS`` or ``HISTORY_COLUMNS``. Hive may store 0 for none."""
-    found = dict(zip((*_SHARED, "END", "CLEANER_START", "RETRY_RETENTION"), row, strict=True))
+    values = dict(zip((*_SHARED, "END", "CLEANER_START", "RETRY_RETENTION"), row, strict=True))
     return CompactionInfo(
-        id=CompactionId(found["ID"]),
-        table=TableName(found["DATABASE"], found["TABLE"]),
-        partition=found["PARTITION"],
-        type=CompactionType(found["TYPE"]),
-        state=CompactionState(found["STATE"]),
-        properties=parse_map(found["TBLPROPERTIES"]),
-        worker=found["WORKER_ID"],
-        worker_version=found["WORKER_VERSION"],
-        enqueued_ms=found["ENQUEUE_TIME"] or None,
-        started_ms=found["START"] or None,
-        ended_ms=found["END"] or None,
-        run_as=found["RUN_AS"],
+        id=CompactionId(values["ID"]),
+        table=TableName(values["DATABASE"], values["TABLE"]),
+        partition=values["PARTITION"],
+        type=CompactionType(values["TYPE"]),
+        state=CompactionState(values["STATE"]),
+        properties=parse_map(values["TBLPROPERTIES"]),
+        worker=values["WORKER_ID"],
+        worker_version=values["WORKER_VERSION"],
+        enqueued_ms=values["ENQUEUE_TIME"] or None,
+        started_ms=values["START"] or None,
+        ended_ms=values["END"] or None,
+        run_as=values["RUN_AS"],
         highest_write_id=None
-        if found["HIGHEST_WRITE_ID"] is None
-        else WriteId(found["HIGHEST_WRITE_ID"]),
-        error=found["ERROR_MESSAGE"],
-        txn=TxnId(found["TXN_ID"]) if found["TXN_ID"] else None,
-        next_txn=TxnId(found["NEXT_TXN_ID"]) if found["NEXT_TXN_ID"] else None,
-        committed_ms=found["COMMIT_TIME"] or None,
-        initiator=found["INITIATOR_ID"],
-        pool=found["POOL_NAME"] or None,
-        buckets=found["NUMBER_OF_BUCKETS"] or None,
-        order_by=found["ORDER_BY"],
-        cleaner_started_ms=found["CLEANER_START"],
-        retry_retention_ms=found["RETRY_RETENTION"] or 0,
+        if values["HIGHEST_WRITE_ID"] is None
+        else WriteId(values["HIGHEST_WRITE_ID"]),
+        error=values["ERROR_MESSAGE"],
+        txn=TxnId(values["TXN_ID"]) if values["TXN_ID"] else None,
+        next_txn=TxnId(values["NEXT_TXN_ID"]) if values["NEXT_TXN_ID"] else None,
+        committed_ms=values["COMMIT_TIME"] or None,
+        initiator=values["INITIATOR_ID"],
+        pool=values["POOL_NAME"] or None,
+        buckets=values["NUMBER_OF_BUCKETS"] or None,
+        order_by=values["ORDER_BY"],
+        cleaner_started_ms=values["CLEANER_START"],
+        retry_retention_ms=values["RETRY_RETENTION"] or 0,
     )

@@ -161,9 +161,9 @@ class SqlLocks(Part, OwnDatabase, LockManager):
         databases = {one.database.lower() for one in components}
         with self._db.write() as unit:
             kind = None if txn is None else ask_open_type(unit, txn)
-            taken = unit.ask(_TAKE_ID)
+            new_id = unit.ask(_TAKE_ID)
             # Nobody else gets an id before the end of this unit: all there are are smaller.
-            others = _ask_others(unit, databases, held)
+            other_rows = _ask_others(unit, databases, held)
             writes = [] if txn is None else intended_writes(components)
             unit.outlives_a_crash = False
             newer: Answer | None = None
@@ -173,7 +173,7 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 newer = unit.ask(NEWER_OVERWRITE, txn=txn)
             if txn is not None and kind is not None and open_type(kind) is None:
                 raise not_open_error(unit, txn)
-            lock = LockId(taken.scalar())
+            lock = LockId(new_id.scalar())
             request = [
                 LockInfo(
                     lock_id=lock,
@@ -192,7 +192,7 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 )
                 for at, one in enumerate(components, start=1)
             ]
-            infos = [_info(row) for one in others for row in one.rows()]
+            infos = [_info(row) for one in other_rows for row in one.rows()]
             blocked = _blocked(unit, request, infos, semantics=semantics, held=held)
             if blocked is not None:
                 refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
@@ -353,7 +353,7 @@ def _stored(
     request: Sequence[LockInfo], blocked: tuple[LockInfo, LockInfo] | None, now_ms: int
 ) -> list[dict[str, object]]:
     """The rows of a request, granted unless it is blocked."""
-    wanted, blocker = blocked or (None, None)
+    waiting, blocker = blocked or (None, None)
     state = LockState.ACQUIRED if blocked is None else LockState.WAITING
     return [
         {
@@ -370,8 +370,8 @@ def _stored(
             "host": one.host,
             "agent": one.agent_info,
             "acquired": now_ms if blocked is None else None,
-            "by": None if blocker is None or one is not wanted else blocker.lock_id,
-            "by_component": None if blocker is None or one is not wanted else blocker.component_id,
+            "by": None if blocker is None or one is not waiting else blocker.lock_id,
+            "by_component": None if blocker is None or one is not waiting else blocker.component_id,
         }
         for one in request
     ]

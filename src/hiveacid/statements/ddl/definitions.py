@@ -246,14 +246,14 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
         InvalidInputError: a change of ``transactional`` or ``transactional_properties`` that Hive
             refuses; no value of a property of ours.
     """
-    wanted = _by_name(changes)
+    changed = _by_name(changes)
     table = as_stored(table)
-    if wanted.get(COMPAT, "").lower() == HIVE_3 and table.properties.get(_CODEC) == NEW_CODEC:
-        wanted.setdefault(_CODEC, "ZLIB")
-    _check_ours(wanted)
-    _check_codec({**table.properties, **wanted})
+    if changed.get(COMPAT, "").lower() == HIVE_3 and table.properties.get(_CODEC) == NEW_CODEC:
+        changed.setdefault(_CODEC, "ZLIB")
+    _check_ours(changed)
+    _check_codec({**table.properties, **changed})
     before = table.acid_mode
-    if before is not AcidMode.NONE and wanted.get(_EXTERNAL, "").lower() == "true":
+    if before is not AcidMode.NONE and changed.get(_EXTERNAL, "").lower() == "true":
         raise InvalidInputError(
             f"Unable to alter table. {table.name} cannot be converted to external table as it is "
             "transactional table.",
@@ -261,10 +261,10 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
             table=str(table.name),
         )
     if before is AcidMode.NONE:
-        return checked(replace(table, properties={**table.properties, **wanted}))
-    value = wanted.get("transactional")
+        return checked(replace(table, properties={**table.properties, **changed}))
+    value = changed.get("transactional")
     if value is not None and value.lower() != "true":
-        if "transactional_properties" not in wanted:
+        if "transactional_properties" not in changed:
             raise InvalidInputError(
                 "Cannot change 'transactional' without 'transactional_properties'",
                 table=str(table.name),
@@ -273,12 +273,12 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
             f"TBLPROPERTIES with 'transactional'='true' cannot be unset: {table.name}",
             table=str(table.name),
         )
-    kind = wanted.get("transactional_properties")
+    kind = changed.get("transactional_properties")
     stored = table.properties.get("transactional_properties", "default")
     if kind is not None and kind.lower() != stored.lower():
         if before is AcidMode.INSERT_ONLY:
             try:
-                return checked(replace(table, properties={**table.properties, **wanted}))
+                return checked(replace(table, properties={**table.properties, **changed}))
             except InvalidInputError as error:
                 raise InvalidInputError(
                     "Cannot convert an ACID table to non-ACID", code=40000, table=str(table.name)
@@ -288,7 +288,7 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
             "created",
             table=str(table.name),
         )
-    return replace(table, properties={**table.properties, **wanted})
+    return replace(table, properties={**table.properties, **changed})
 
 
 def _kind(table: Table) -> TableKind:
