@@ -253,40 +253,40 @@ class Cleaner:
         else:
             kept_ms = int(self._kept_s(entry, table) * 1000)
             txns = self._store.cleaner_txns(entry, retention_ms=kept_ms)
-        seen = lists_of(self._store, entry, txns)
-        today = seen if _of_aborts(entry) else lists_of(self._store, entry, None)
+        lists = lists_of(self._store, entry, txns)
+        lists_now = lists if _of_aborts(entry) else lists_of(self._store, entry, None)
         self._queue.note_cleaning(entry, started=True)
         removed: list[str] = []
         size_bytes = 0
-        left: list[CleaningPlan] = []
+        remaining: list[CleaningPlan] = []
         for location in locations:
             fs, root = self._client.files.at(location)
             entries = self._listed(fs, root)
-            gone = removable(entries, table, seen, today, aborted_only=aborted_only)
-            floor = floor_of(seen.plan(entries, table, aborted_only=False))
-            if gone and not (aborted_only or self._dry):
+            going = removable(entries, table, lists, lists_now, aborted_only=aborted_only)
+            floor = floor_of(lists.plan(entries, table, aborted_only=False))
+            if going and not (aborted_only or self._dry):
                 if floor is not None:
                     self._store.note_floor(table.name, entry.partition, floor)
                 # Who makes a pin looks after it at floors, and whether something is being cleaned:
                 # so this cleaning is seen there, or the pin is seen here.
-                late = replace(seen, pinned=self._store.pins(table.name, in_force=True))
-                gone = removable(entries, table, late, today, aborted_only=False)
-            for path in gone:
+                late = replace(lists, pinned=self._store.pins(table.name, in_force=True))
+                going = removable(entries, table, late, lists_now, aborted_only=False)
+            for path in going:
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
                 size_bytes += bytes_below(path, entries)
             entries = self._listed(fs, root) if removed else entries
-            left.append(today.plan(entries, table, aborted_only=aborted_only))
+            remaining.append(lists_now.plan(entries, table, aborted_only=aborted_only))
         if self._may_have_moved(entry, table):
             self._queue.note_cleaning(entry, started=False)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, _RENAMED)
-        waiting = [path for plan in left for path in plan.remove]
+        waiting = [path for plan in remaining for path in plan.remove]
         if waiting:
             self._queue.note_cleaning(entry, started=False)
             why = f"{len(waiting)} replaced directories may still be needed by a reader: "
             why += f"{waiting[0]}, ..."
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
-        if any(why is Kept.PINNED for plan in left for _, why in plan.keep):
+        if any(why is Kept.PINNED for plan in remaining for _, why in plan.keep):
             pins = self._store.pins(entry.table, in_force=True)
             if pins and self._is_last(entry):
                 self._queue.note_cleaning(entry, started=False)
@@ -295,8 +295,8 @@ class Cleaner:
                 return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, why)
         self._queue.mark_cleaned(
             entry,
-            aborted_write_ids=self._settled(entry, left, today),
-            failed_compactions=today.txns.aborted,
+            aborted_write_ids=self._settled(entry, remaining, lists_now),
+            failed_compactions=lists_now.txns.aborted,
         )
         return Cleaned(entry, CleaningOutcome.CLEANED, tuple(removed), size_bytes)
 

@@ -161,25 +161,25 @@ class _Explained:
             CompactionState.READY_FOR_CLEANING,
         )
         plan = lists_of(self.client.own, nothing, None).plan(data, table, aborted_only=True)
-        held: dict[str, KeptDirectory] = {}
+        kept_by_path: dict[str, KeptDirectory] = {}
         for entry in self.waiting:
             if (entry.table, entry.partition) == (table.name, name):
                 why = self._retained(table, entry) or self._readers(entry)
                 lists = lists_of(self.client.own, entry, None)
-                found = lists.plan(data, table, aborted_only=False)
-                for path in found.remove:
-                    earlier = held.get(path)
+                entry_plan = lists.plan(data, table, aborted_only=False)
+                for path in entry_plan.remove:
+                    earlier = kept_by_path.get(path)
                     if earlier is None or not (earlier.until_ms or earlier.holders):
-                        held[path] = replace(why, path=path)
-                for path in (path for path, reason in found.keep if reason is Kept.PINNED):
+                        kept_by_path[path] = replace(why, path=path)
+                for path in (path for path, reason in entry_plan.keep if reason is Kept.PINNED):
                     pins = tuple(one for one in lists.pinned if lists.holds(one, path, data, table))
-                    held[path] = KeptDirectory(path, Kept.PINNED, pins=pins)
+                    kept_by_path[path] = KeptDirectory(path, Kept.PINNED, pins=pins)
         kept = [KeptDirectory(path, Kept.ABORTED_LATELY) for path in plan.remove]
         for path, reason in plan.keep:
-            obsolete = held.get(path) if reason is Kept.OBSOLETE else None
+            obsolete = kept_by_path.get(path) if reason is Kept.OBSOLETE else None
             kept.append(obsolete or KeptDirectory(path, reason))
         if keeps_all(table, partition):
-            unneeded = {*plan.remove, *held}
+            unneeded = {*plan.remove, *kept_by_path}
             kept = [
                 KeptDirectory(one.path, Kept.NO_CLEANUP) if one.path in unneeded else one
                 for one in kept

@@ -117,11 +117,11 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
     if table.acid_mode is not AcidMode.NONE:
         (valid,) = client.metastore.valid_write_ids((table.name,))
         rows = client.own.row_count(table.name, valid)
-    asked = tuple(one for one in figures.verdicts if one.decision.type is not None)
+    due = tuple(one for one in figures.verdicts if one.decision.type is not None)
     reasons = Counter(one.decision.reason for one in figures.verdicts).most_common(1)
-    most = reasons[0][0] if reasons else "it has no partitions"
-    held = _holders(client, table, queue) if figures.kept_bytes or figures.kept_files else ()
-    done = [one.committed_ms or one.ended_ms for one in queue if one.state in _DONE]
+    commonest = reasons[0][0] if reasons else "it has no partitions"
+    holders = _holders(client, table, queue) if figures.kept_bytes or figures.kept_files else ()
+    finished_ms = [one.committed_ms or one.ended_ms for one in queue if one.state in _DONE]
     return TableDetail(
         name=table.name,
         location=table.location,
@@ -141,11 +141,11 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
         kept_bytes=figures.kept_bytes,
         aborted_bytes=figures.aborted_bytes,
         last_write_ms=figures.written_ms(),
-        last_compaction_ms=max((at for at in done if at is not None), default=None),
-        verdicts=asked,
-        why_none=None if asked else most,
-        holders=held,
-        findings=tuple(_findings(table, figures, asked, queue, rows=rows)),
+        last_compaction_ms=max((at for at in finished_ms if at is not None), default=None),
+        verdicts=due,
+        why_none=None if due else commonest,
+        holders=holders,
+        findings=tuple(_findings(table, figures, due, queue, rows=rows)),
     )
 
 

@@ -189,7 +189,9 @@ class Initiator:
             self._relieve_dead_workers()
 
     def _relieve_dead_workers(self) -> None:
-        """A worker waits for its locks before it notes its transaction."""
+        """Put entries of workers that are gone back into the queue. One without a transaction may
+        be of a worker that waits for its locks: it notes its transaction after that.
+        """
         settings = self._client.settings
         without_txn_s = settings.txn_timeout_s + settings.lock_timeout_s
         self._queue.revoke_workers(
@@ -275,7 +277,7 @@ class _Look:
             return Verdict(name, partition, Decision(None, error.message))
 
     def directory(self, table: Table, partition: Partition) -> AcidDirectory:
-        """What of a partition counts."""
+        """The base and deltas of a partition that count, of its listing."""
         return self._resolved(table, list_partition(*self._client.files.at(partition.location)))
 
     def examined(self, table: Table, partition: Partition, entries: tuple[Entry, ...]) -> Examined:

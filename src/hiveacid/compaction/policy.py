@@ -133,17 +133,17 @@ def reason_against(
 
 def decide(contents: Contents, thresholds: Thresholds, *, hour: int) -> Decision:
     """What to do with a partition at this hour of the day."""
-    found = _decide(contents, thresholds)
-    if found.type is not CompactionType.MAJOR or thresholds.major is None:
-        return found
+    decision = _decide(contents, thresholds)
+    if decision.type is not CompactionType.MAJOR or thresholds.major is None:
+        return decision
     if contents.has_old_base and not contents.deltas:  # there is nothing to write
-        return found
+        return decision
     if hour in thresholds.major:
-        return found
+        return decision
     waits = f"major compactions wait for the hours {thresholds.major}"
     if contents.deltas > thresholds.deltas:
-        return Decision(CompactionType.MINOR, f"{found.reason}; {waits}")
-    return Decision(None, f"{found.reason}; {waits}")
+        return Decision(CompactionType.MINOR, f"{decision.reason}; {waits}")
+    return Decision(None, f"{decision.reason}; {waits}")
 
 
 def _decide(contents: Contents, thresholds: Thresholds) -> Decision:

@@ -227,7 +227,7 @@ class Worker:
     def _compact(
         self, entry: CompactionInfo, txn: Transaction, published: list[tuple[FileSystem, str]]
     ) -> CompactionResult:
-        """Do it; ``published`` gets each directory before it is made."""
+        """Rewrite and publish an entry; ``published`` gets each directory before it is made."""
         table = find_table(self._queue, entry)
         if table is not None:
             names = None if entry.partition is None else (entry.partition,)
@@ -331,7 +331,7 @@ class Worker:
         self._reached(Step.COMMITTED)
 
     def _refusal(self, entry: CompactionInfo) -> str | None:
-        """Why the entry cannot be worked on, None where it can."""
+        """Why an entry of the queue cannot be compacted, a sentence; None where it can."""
         table = find_table(self._queue, entry)
         if table is None:
             return f"Table {entry.table} does not exist any more"

@@ -129,15 +129,15 @@ class StreamReader(TableStream):
         self._starting = _starting(options)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Before the first batch."""
+        """The offset before the first batch: where its consumer is, else ``startingWriteId``."""
         with self._options.connect() as session:
             table = stream_table(session, self._options)
             decided = _decided(session, table)
             own = session.client.own
             start = decided if self._starting == "latest" else int(self._starting) - 1
-            known = self._consumer.begins(own, table)
-            if known is not None:
-                start = _decided_by(known)
+            begun = self._consumer.begins(own, table)
+            if begun is not None:
+                start = _decided_by(begun)
             elif start != _NOTHING_YET:
                 self._consumer.begin(own, table, _state(session, table, start))
         return _offset(table, start)
@@ -150,38 +150,38 @@ class StreamReader(TableStream):
             UnsupportedError: rows were updated, deleted or replaced.
             SnapshotExpiredError: the write ids of rows cannot be told any more.
         """
-        wanted = WriteIds(int(start["writeId"]), int(end["writeId"]))
+        write_ids = WriteIds(int(start["writeId"]), int(end["writeId"]))
         if start == end:
             return []
         with self._options.connect() as session:
             table = stream_table(session, self._options)
             for offset in (start, end):
                 check_same(table, offset)
-            if wanted.low >= wanted.high:
+            if write_ids.low >= write_ids.high:
                 return []
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
-            if wanted.is_first:
-                kept = replace(_state(session, table, wanted.high), write_id=WriteId(0))
+            if write_ids.is_first:
+                kept = replace(_state(session, table, write_ids.high), write_id=WriteId(0))
                 self._consumer.begin(session.client.own, table, kept)
-                if _changed(snapshot, replace(wanted, low=wanted.high), files):
-                    snapshot = table_then(session, table, _state(session, table, wanted.high))
-                return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
-            low = _state(session, table, wanted.low)
+                if _changed(snapshot, replace(write_ids, low=write_ids.high), files):
+                    snapshot = table_then(session, table, _state(session, table, write_ids.high))
+                return self._tasks(_narrowed(snapshot, write_ids, files), write_ids, files)
+            low = _state(session, table, write_ids.low)
             with self._consumer.reading(session.client.own, table, low):
-                check_told(session, table, low, wanted.high, skips_changes=self._skips)
-                changes = self._changes(snapshot, wanted, files)
-                wanted = replace(wanted, skipped=frozenset(filter(wanted.has, changes)))
+                check_told(session, table, low, write_ids.high, skips_changes=self._skips)
+                changes = self._changes(snapshot, write_ids, files)
+                write_ids = replace(write_ids, skipped=frozenset(filter(write_ids.has, changes)))
                 if changes:
                     return appended_between(
                         session,
                         table,
                         self._schema,
-                        (low, _state(session, table, wanted.high)),
-                        skipped=wanted.skipped if self._skips else None,
+                        (low, _state(session, table, write_ids.high)),
+                        skipped=write_ids.skipped if self._skips else None,
                     )
-                return self._tasks(_narrowed(snapshot, wanted, files), wanted, files)
+                return self._tasks(_narrowed(snapshot, write_ids, files), write_ids, files)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
@@ -410,7 +410,7 @@ def _told_apart(
     """
     table, directory = snapshot.table, part.directory
     fs, root = files.at(part.partition.location)
-    found: list[DeltaDirectory] = []
+    directories: list[DeltaDirectory] = []
     for one in (*(() if directory.base is None else (directory.base,)), *directory.deltas):
         first, last = write_ids_of(one.name)
         is_skipped = last in wanted.skipped and _is_overwrite(one.name, fs, root)
@@ -418,7 +418,7 @@ def _told_apart(
             continue
         if wanted.cover(one.name):
             as_delta = DeltaName(WriteId(max(first, 1)), WriteId(max(last, 1)))
-            found.append(DeltaDirectory(one.path, as_delta, one.files, all_valid=True))
+            directories.append(DeltaDirectory(one.path, as_delta, one.files, all_valid=True))
             continue
         inputs = uncompacted(fs, root, table, part, one, valid=snapshot.valid)
         chosen = [each for each in inputs or () if wanted.overlap(each.name)]
@@ -430,8 +430,8 @@ def _told_apart(
                 table=str(table.name),
                 note=f"Rows of full ACID tables can. {ANEW}",
             )
-        found += [each for each in chosen if wanted.cover(each.name)]
-    return tuple(found)
+        directories += [each for each in chosen if wanted.cover(each.name)]
+    return tuple(directories)
 
 
 def _is_chosen(delta: DeltaDirectory, wanted: WriteIds) -> bool:

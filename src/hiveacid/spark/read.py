@@ -183,29 +183,31 @@ def _chosen(
         return [], list(parts)
     if not parts or (has_events and _is_better_through_arrow(plan, parts)):
         return [], list(parts)
-    wanted = [column for column in table.columns if column.name in plan.columns]
-    if has_events and any(column.name == events.ROW and column.type.children for column in wanted):
+    columns = [column for column in table.columns if column.name in plan.columns]
+    if has_events and any(column.name == events.ROW and column.type.children for column in columns):
         # what is pushed down of ``row.v`` ORC asks the statistics of this column's own ``v``
         return [], list(parts)
-    utc = all("timestamp" not in str(column.type) for column in wanted) or is_utc(spark)
+    utc = all("timestamp" not in str(column.type) for column in columns) or is_utc(spark)
     native: list[PartPlan] = []
-    other: list[PartPlan] = []
+    others: list[PartPlan] = []
     for part in parts:
         if not reads_files(spark, part.part.partition.location):
-            other.append(part)
+            others.append(part)
             continue
         if has_events:
-            whole = not part.reduced.directory.originals
-            whole = whole and all(_is_native(plan, part, file, utc=utc) for file in part.files)
-            (native if whole else other).append(part)
+            is_whole = not part.reduced.directory.originals
+            is_whole = is_whole and all(
+                _is_native(plan, part, file, utc=utc) for file in part.files
+            )
+            (native if is_whole else others).append(part)
             continue
         sides: tuple[list[DataFile], list[DataFile]] = ([], [])
         for file in part.files:
             if file.size_bytes:
                 sides[not _is_native(plan, part, file, utc=utc)].append(file)
-        for files, side in zip(sides, (native, other), strict=True):
+        for files, side in zip(sides, (native, others), strict=True):
             side += [part.only(files)] if files else []
-    return native, other
+    return native, others
 
 
 def _is_native(plan: ScanPlan, part: PartPlan, file: DataFile, *, utc: bool) -> bool:

@@ -121,14 +121,14 @@ def is_complete(fs: FileSystem, path: str, table: Table, proof: Proof) -> bool:
     files = [file for file in proof.inputs.row_files if file.length_bytes]
     if not files:
         return rows == 0
-    gone = sum(
+    deleted = sum(
         tail_of(fs, path, file).rows
         for delta in proof.inputs.delete_deltas
         for file in delta.files
         if file.length_bytes
     )
-    there = sum(tail_of(fs, path, file).rows for file in files)
-    if rows == there - gone:
+    written = sum(tail_of(fs, path, file).rows for file in files)
+    if rows == written - deleted:
         return True
     if table.acid_mode is AcidMode.INSERT_ONLY:
         return False
@@ -142,7 +142,7 @@ def is_complete(fs: FileSystem, path: str, table: Table, proof: Proof) -> bool:
     if rows == valid_rows(proof.inputs):
         return True
     # after a rebalance deletes name rows by other ids than they have in these files
-    return rows == valid_rows(replace(proof.inputs, deltas=proof.inputs.insert_deltas)) - gone
+    return rows == valid_rows(replace(proof.inputs, deltas=proof.inputs.insert_deltas)) - deleted
 
 
 def _with_lengths(fs: FileSystem, path: str, step: Step, entries: Sequence[Entry]) -> Step:

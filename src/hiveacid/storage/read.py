@@ -290,10 +290,10 @@ def plain_read(
         StorageError: reading failed.
     """
     names = [column.name for column in table_columns]
-    wanted = [names.index(name) for name in (names if columns is None else columns)]
-    fields = [pa.field(names[i], arrow_type(table_columns[i].type)) for i in wanted]
+    numbers = [names.index(name) for name in (names if columns is None else columns)]
+    fields = [pa.field(names[i], arrow_type(table_columns[i].type)) for i in numbers]
     schema = pa.schema(fields)
-    whole = pa.schema([*fields, *extras])
+    full_schema = pa.schema([*fields, *extras])
     for file in files:
         if not file.size_bytes:
             continue
@@ -303,7 +303,7 @@ def plain_read(
             open_plain_reader(opener or fs, path, format=format, row_format=row_format) as reader,
         ):
             for batch in reader.batches(
-                table_columns=table_columns, wanted=wanted, identities=False
+                table_columns=table_columns, wanted=numbers, identities=False
             ):
                 arrays = [
                     array.cast(field.type) if array.type != field.type else array
@@ -312,7 +312,7 @@ def plain_read(
                 if batch.rows:
                     constants = (_constant(field, file, place) for field in extras)
                     arrays += [pa.repeat(value, batch.rows) for value in constants]
-                    yield record_batch(arrays, whole, batch.rows)
+                    yield record_batch(arrays, full_schema, batch.rows)
 
 
 def _constant(field: pa.Field, file: DataFile, place: str) -> pa.Scalar:

@@ -291,27 +291,27 @@ def list_together(requests: Requests, directories: Sequence[str]) -> dict[str, l
     Raises:
         OSError: the server refused, or failed.
     """
-    above = len(requests.bucket) + 1
-    wanted = sorted(f"{one.rstrip('/')}/" for one in directories)
-    found: dict[str, list[Found]] = {one: [] for one in wanted}
-    common = commonpath([wanted[0][above:], wanted[-1][above:]])
+    key_start = len(requests.bucket) + 1
+    prefixes = sorted(f"{one.rstrip('/')}/" for one in directories)
+    objects: dict[str, list[Found]] = {one: [] for one in prefixes}
+    common = commonpath([prefixes[0][key_start:], prefixes[-1][key_start:]])
     prefix = f"{common}/" if common else ""
-    number, after = 0, wanted[0]
-    while number < len(wanted):
-        query = {"list-type": "2", "prefix": prefix, "start-after": after[above:]}
+    number, after = 0, prefixes[0]
+    while number < len(prefixes):
+        query = {"list-type": "2", "prefix": prefix, "start-after": after[key_start:]}
         query["encoding-type"] = "url"
         text = about(_LISTING, requests.asked("GET", requests.bucket, query))
         for path, size_bytes, modified_ns in _objects(requests.bucket, text):
             after = path
-            while number < len(wanted) and path > wanted[number]:
-                if path.startswith(wanted[number]):
-                    found[wanted[number]].append((path, size_bytes, modified_ns))
+            while number < len(prefixes) and path > prefixes[number]:
+                if path.startswith(prefixes[number]):
+                    objects[prefixes[number]].append((path, size_bytes, modified_ns))
                     break
                 number += 1
         if element(text, "IsTruncated") != "true":
             break
-        after = max(after, wanted[min(number, len(wanted) - 1)])
-    return {one: found[f"{one.rstrip('/')}/"] for one in directories}
+        after = max(after, prefixes[min(number, len(prefixes) - 1)])
+    return {one: objects[f"{one.rstrip('/')}/"] for one in directories}
 
 
 def with_directories(root: str, found: Iterable[Found]) -> list[tuple[str, bool, int, int]]:

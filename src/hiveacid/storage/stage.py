@@ -95,7 +95,7 @@ class Stager(AbstractContextManager["Stager"]):
                 aborts.pop_all()
 
     def turn(self, place: object) -> None:
-        """Finish what is open where another place begins."""
+        """Finish the open files where rows of another partition or bucket begin."""
         if place != self._place:
             self._finish()
             self._place = place

@@ -128,7 +128,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """All that one statement wrote."""
+    """The files that one statement wrote, hidden or published, and how many rows of each kind."""
 
     files: tuple[WrittenFile, ...]
     rows_inserted: int

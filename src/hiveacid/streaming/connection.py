@@ -442,25 +442,25 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
     # ---------------------------------------------------------------- state
 
     def _looked_up(self) -> Table:
-        found = self._client.metastore.get_tables((self._name,)).get(self._name)
-        if found is None:
+        table = self._client.metastore.get_tables((self._name,)).get(self._name)
+        if table is None:
             raise NotFoundError(f"Table not found {self._name}", code=10001, table=str(self._name))
-        if found.kind is TableKind.VIEW:
+        if table.kind is TableKind.VIEW:
             raise InvalidInputError(f"{self._name} is a view: no rows can be written to it")
-        if found.acid_mode is AcidMode.NONE:
+        if table.acid_mode is AcidMode.NONE:
             raise InvalidInputError(
                 f"{self._name} is not transactional: a stream needs a transactional table",
                 table=str(self._name),
             )
-        check_mode(found)
-        refuse_what_needs_spark(found, [column.name for column in found.all_columns])
-        normal_spec(found, self._partition)
-        columns = self._columns_of(found)
+        check_mode(table)
+        refuse_what_needs_spark(table, [column.name for column in table.all_columns])
+        normal_spec(table, self._partition)
+        columns = self._columns_of(table)
         self._record_writer.check(columns)
-        keys = {column.name for column in found.partition_columns}
-        defaults = {c.name: literal_default(found, c) for c in columns if c.name not in keys}
+        keys = {column.name for column in table.partition_columns}
+        defaults = {c.name: literal_default(table, c) for c in columns if c.name not in keys}
         self._absent = {n: one.as_py() for n, one in defaults.items() if one is not None}
-        return found
+        return table
 
     def _require_open(self) -> tuple[TransactionBatch, Transaction]:
         if self._state is not StreamState.OPEN or self._batch is None or self._txn is None:

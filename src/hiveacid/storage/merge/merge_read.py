@@ -177,7 +177,7 @@ def extra_fields(*, row_ids: bool, deleted: bool, file_names: bool) -> list[pa.F
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is asked for, of all files."""
+    """What a read asks for of every file: columns, events or rows, which of them."""
 
     columns: Sequence[Column]
     wanted: Sequence[int]
@@ -249,7 +249,7 @@ class _SourceRead:
 
     @property
     def stripes(self) -> Sequence[int]:
-        """The numbers of those to read."""
+        """The numbers, in their file, of the stripes to read."""
         selection = self.what.selection
         chosen = None if selection is None else selection.files.get(self.source.file.path)
         return range(len(self.sizes)) if chosen is None else chosen
@@ -321,7 +321,7 @@ class MergeTask:
             yield from self.source.rows(file, self.stripes)
 
     def __call__(self) -> list[pa.RecordBatch]:
-        """All of them."""
+        """All rows at once, for a pool of threads."""
         return list(self.rows())
 
 

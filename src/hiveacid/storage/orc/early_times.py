@@ -207,8 +207,8 @@ class _Stripe:
         the first of ``fractions``, which are taken away there.
         """
         for column in _timestamp_columns(self.tail):
-            place = self._place(column, _DATA)
-            if place is None or not self.streams[place]:
+            data_place = self._place(column, _DATA)
+            if data_place is None or not self.streams[data_place]:
                 continue
             index_place = self._place(column, _ROW_INDEX)
             index = (
@@ -217,21 +217,21 @@ class _Stripe:
                 else parse_message(proto.RowIndex, self._content(index_place), what="row index")
             )
             counts = self._counts(index, statistics, column)
-            data = self._content(place)
+            data = self._content(data_place)
             seconds = decode_seconds(data, sum(counts))
             late = seconds >= _LIMIT_S - EPOCH_S
-            more = fractions.get(column, np.zeros(0, dtype=np.int16))
-            more, fractions[column] = more[: len(seconds)], more[len(seconds) :]
-            if not late.any() and not more.any():
+            added = fractions.get(column, np.zeros(0, dtype=np.int16))
+            added, fractions[column] = added[: len(seconds)], added[len(seconds) :]
+            if not late.any() and not added.any():
                 continue
             seconds = np.where(late, seconds - _SHIFT_S, seconds)
             groups = np.split(seconds, np.cumsum(counts)[:-1])
             if late.any():
                 encoded = [encode_signed(group) for group in groups]
-                self.streams[place] = stored(b"".join(encoded), tail=self.tail)
+                self.streams[data_place] = stored(b"".join(encoded), tail=self.tail)
                 self._set_positions(index, encoded, behind=1)
-            if more.any():
-                self._add_nanoseconds(column, index, counts, more)
+            if added.any():
+                self._add_nanoseconds(column, index, counts, added)
             for entry, group in zip(index.entry if index else (), groups, strict=False):
                 if len(group):
                     _set_range_of(entry.statistics, group)

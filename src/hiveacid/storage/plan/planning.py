@@ -188,26 +188,30 @@ def _plan_part(
 ) -> PartPlan | None:
     files = part.directory.row_files
     total = Amount(files_of=len(files), bytes_of=sum(file.length_bytes for file in files))
-    left = residual(predicate, partition_ranges(table, part.partition.values))
-    if left == NOTHING or not files:
+    remaining = residual(predicate, partition_ranges(table, part.partition.values))
+    if remaining == NOTHING or not files:
         return None
-    place = all_files.at(part.partition.location)
-    chosen = _files_by_bucket(table, place, files, left)
-    tails = _tails(table, place, chosen, left, each)
+    location = all_files.at(part.partition.location)
+    chosen = _files_by_bucket(table, location, files, remaining)
+    tails = _tails(table, location, chosen, remaining, each)
     if any(_has_updates(table, tail) for tail in tails.values()):
         # an event of Hive before 3 may update a row of another stripe (format.md 4.7)
-        tails, left = {}, ANYTHING
-    places, amount = _stripes(table, chosen, tails, left)
-    if not places:
+        tails, remaining = {}, ANYTHING
+    stripes_by_path, amount = _stripes(table, chosen, tails, remaining)
+    if not stripes_by_path:
         return None
-    kept = tuple(file for file in chosen if file.path in places)
+    read_files = tuple(file for file in chosen if file.path in stripes_by_path)
     # what a damaged tail tells may lose deletes: nothing is left out where all rows are read
-    is_all = len(kept) == len(files) and all(stripes is None for stripes in places.values())
-    row_ids = {path: _row_ids(tails.get(path), stripes) for path, stripes in places.items()}
-    deletes = _delete_files(table, place, part.directory, kept, row_ids, each)
+    is_all = len(read_files) == len(files) and all(
+        stripes is None for stripes in stripes_by_path.values()
+    )
+    row_ids = {
+        path: _row_ids(tails.get(path), stripes) for path, stripes in stripes_by_path.items()
+    }
+    deletes = _delete_files(table, location, part.directory, read_files, row_ids, each)
     selection = Selection(
-        files=places,
-        predicate=left,
+        files=stripes_by_path,
+        predicate=remaining,
         delete_files=None if is_all else frozenset(file.path for file in deletes),
     )
     return PartPlan(part, selection, deletes, total + amount)
@@ -444,7 +448,7 @@ def _reach(
     chosen: Sequence[DataFile],
     row_ids: Mapping[str, Callable[[], _Range]],
 ) -> Mapping[int, list[_Reach]]:
-    """That of the chosen files, by bucket number."""
+    """The reach of each chosen file (``_Reach``), by bucket number."""
     paths = {file.path for file in chosen}
     found: dict[int, list[_Reach]] = {}
 
@@ -464,7 +468,7 @@ def _reach(
 
 
 def _few(found: list[_Reach]) -> list[_Reach]:
-    """The same, or, where they are many, one for all."""
+    """The reaches, or, where they are many, one that covers all."""
     if len(found) <= _REACHES_MAX:
         return found
     write_ids, row_ids = [one.write_ids for one in found], [one.row_ids for one in found]
