@@ -100,6 +100,15 @@ def test_an_empty_item_at_the_end_of_a_list_does_not_count_but_one_before_does()
     assert read(b"1\x02\x022\n1\x02\n", "a array<int>", RowFormat()) == [([1, None, 2],), ([1],)]
 
 
+@pytest.mark.parametrize("kind", ["array<string>", "array<varchar(5)>"])
+def test_an_empty_text_at_the_end_of_a_list_is_one(kind: str) -> None:
+    data = b"a\x02\n\x02\n\x02b\x02\x02\n\n"
+    buffer = TextBuffer(data, escape=None)
+    arrays = parse_rows(buffer.lines(), columns(f"a {kind}"), RowFormat())
+    assert arrays[0].to_pylist() == [["a", ""], ["", ""], ["", "b", "", ""], []]
+    assert format_rows(arrays, columns(f"a {kind}"), RowFormat()).to_pybytes() == data
+
+
 @pytest.mark.parametrize(
     ("line", "row"),
     [

@@ -99,7 +99,7 @@ class TextFileReader(_PlainReader):
         lines = TextBuffer(self._head, escape=row_format.escape).lines()
         if len(lines):
             first = lines.only(np.arange(len(lines)) == 0)
-            offsets, _ = first.items(row_format.separator(0))
+            offsets, _ = first.items(row_format.separator(0), texts=False)
             count = max(int(offsets[-1]), 1)
             self.fields = tuple((f"_col{i}", STRING) for i in range(count))
 

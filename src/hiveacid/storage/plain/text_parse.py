@@ -151,15 +151,17 @@ class Spans:
             parts.append(Spans(self.text, starts, ends, self.present & (found >= number)))
         return parts
 
-    def items(self, separator: int) -> tuple[npt.NDArray[np.int32], Spans]:
+    def items(self, separator: int, *, texts: bool) -> tuple[npt.NDArray[np.int32], Spans]:
         """All parts of all stretches, and the offsets at which each row's begin.
 
-        An empty stretch has none, and an empty part at the end does not count (as Hive reads it).
+        An empty stretch has none; an empty part at the end counts where the parts are ``texts`` (as
+        Hive reads it).
         """
         places, low, found = self._separators(separator)
         counts = np.where(self.present & (self.ends > self.starts), found + 1, 0)
-        final = np.where(found > 0, _at(places, low + found - 1) + 1, self.starts)
-        counts -= (counts > 1) & (final == self.ends)
+        if not texts:
+            final = np.where(found > 0, _at(places, low + found - 1) + 1, self.starts)
+            counts -= (counts > 1) & (final == self.ends)
         offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
         row = np.repeat(np.arange(len(self)), counts)
         number = np.arange(offsets[-1]) - offsets[row]
@@ -241,7 +243,8 @@ def _parsed(spans: Spans, kind: HiveType, row_format: RowFormat, *, level: int) 
     is_null = pc.fill_null(pc.equal(spans.raw(), pa.scalar(row_format.null, pa.binary())), True)
     spans = spans.where(~is_null.to_numpy(zero_copy_only=False))
     if isinstance(kind, ListType):
-        offsets, items = spans.items(row_format.separator(level))
+        texts = pa.types.is_string(arrow_type(kind.element))
+        offsets, items = spans.items(row_format.separator(level), texts=texts)
         values = _parsed(items, kind.element, row_format, level=level + 1)
         return pa.ListArray.from_arrays(_with_nulls(offsets, spans.present), values).cast(
             arrow_type(kind)
@@ -261,7 +264,7 @@ def _parsed(spans: Spans, kind: HiveType, row_format: RowFormat, *, level: int) 
 
 
 def _map(spans: Spans, kind: MapType, row_format: RowFormat, *, level: int) -> pa.Array:
-    offsets, entries = spans.items(row_format.separator(level))
+    offsets, entries = spans.items(row_format.separator(level), texts=False)
     keys, values = entries.fields(row_format.separator(level + 1), 2)
     found_keys = _parsed(keys, kind.key, row_format, level=level + 2)
     found_values = _parsed(values, kind.value, row_format, level=level + 2)
