@@ -100,6 +100,11 @@ def test_an_empty_item_at_the_end_of_a_list_does_not_count_but_one_before_does()
     assert read(b"1\x02\x022\n1\x02\n", "a array<int>", RowFormat()) == [([1, None, 2],), ([1],)]
 
 
+def test_a_decimal_may_have_any_blanks_around_it() -> None:
+    data = b"\t1\n1\x0b\n\x0b1\x0c\n 1 \n"
+    assert read(data, "d decimal(3,0)", RowFormat()) == [(Decimal(1),)] * 4
+
+
 @pytest.mark.parametrize("kind", ["array<string>", "array<varchar(5)>"])
 def test_an_empty_text_at_the_end_of_a_list_is_one(kind: str) -> None:
     data = b"a\x02\n\x02\n\x02b\x02\x02\n\n"
