@@ -39,7 +39,7 @@ from hiveacid.statements.driver_merge import ArrowDelete, ArrowMerge, WhenMatche
 from hiveacid.statements.evolve import added_columns, given_by_arrow, is_frame
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.values import DeleteResult, Insert, InsertResult, MergeResult, with_columns
-from hiveacid.storage.arrow_types import LOCAL_ZONED, hive_type
+from hiveacid.storage.arrow_types import LOCAL_ZONED, hive_type, texts_of
 from hiveacid.storage.plan.arrow_conditions import Condition
 from hiveacid.txn.view import Look
 
@@ -397,7 +397,7 @@ def _leaf(value: object, kind: HiveType) -> object:
     name = str(kind)
     if name == "string" or isinstance(kind, CharType | VarcharType):
         is_text = isinstance(value, str | list | dict)
-        return value if is_text else pa.scalar(value).cast(pa.string()).as_py()
+        return value if is_text else texts_of(pa.array([value]))[0].as_py()
     if name in ("timestamp", LOCAL_ZONED) and isinstance(value, date):
         zone = None if name == "timestamp" else timezone.utc
         if not isinstance(value, datetime):

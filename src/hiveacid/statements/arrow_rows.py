@@ -42,6 +42,7 @@ from hiveacid.storage.arrow_types import (
     is_number,
     list_offsets,
     pairs_of,
+    texts_of,
 )
 
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
@@ -284,7 +285,7 @@ def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
     """For each value whether it was changed; None where Arrow's cast had told."""
     before = given.type
     if isinstance(kind, CharType | VarcharType):
-        text = given if _is_text(before) else given.cast(pa.string())
+        text = given if _is_text(before) else texts_of(given)
         if isinstance(kind, CharType):  # blanks at the end do not count
             text = pc.utf8_rtrim(text, " ")
         return pc.greater(pc.utf8_length(text), kind.length)

@@ -22,7 +22,7 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, HiveType, PrimitiveType
-from hiveacid.storage.evolution import java_numbers
+from hiveacid.storage.arrow_types import java_numbers
 
 PartitionText = tuple[tuple[str, str | None], ...]
 

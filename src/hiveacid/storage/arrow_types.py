@@ -35,6 +35,11 @@ MICROSECONDS: Final = "us"
 NANOSECONDS: Final = "ns"
 TICKS: Final = {"s": 1, "ms": 10**3, MICROSECONDS: 10**6, NANOSECONDS: 10**9}
 """Of a second, by the unit of a timestamp's type."""
+_PLAIN_LEAST: Final = 1e-3
+_PLAIN_END: Final = 1e7
+_SIGN_AND_EXPONENT: Final = (
+    r"^(?P<sign>-?)(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:e(?P<power>[+-]?[0-9]+))?$"
+)
 _TO_ARROW: Final = {
     "boolean": pa.bool_(),
     "tinyint": pa.int8(),
@@ -343,7 +348,55 @@ def _is_text(arrow: pa.DataType) -> bool:
 def _text(array: pa.Array) -> pa.Array:
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         return array
-    return array.cast(pa.string())
+    return texts_of(array)
+
+
+def texts_of(array: pa.Array) -> pa.Array:
+    """Values as Hive has them as texts: ``TRUE``, ``1.0``, ``1.0E20``, ``2020-01-01 00:00:00``."""
+    if pa.types.is_floating(array.type):
+        return java_numbers(array)
+    text = array.cast(pa.string())
+    if pa.types.is_timestamp(array.type):
+        return pc.utf8_rtrim(pc.replace_substring_regex(text, r"(\.[0-9]*?)0+$", r"\1"), ".")
+    return pc.utf8_upper(text) if pa.types.is_boolean(array.type) else text
+
+
+def java_numbers(array: pa.Array) -> pa.Array:
+    """Floats and doubles as Java prints them: from 1e-3 to 1e7 plain, else with an exponent."""
+    text = array.cast(pa.string())
+    size = pc.abs(array)
+    plain = pc.or_(
+        pc.and_(pc.greater_equal(size, _PLAIN_LEAST), pc.less(size, _PLAIN_END)),
+        pc.equal(size, 0),
+    )
+    special = pc.invert(pc.is_finite(array))
+    whole = pc.match_substring_regex(text, r"^-?[0-9]+$")
+    result = pc.if_else(whole, pc.binary_join_element_wise(text, "", ".0"), text)
+    if pc.any(special).as_py():
+        names = pc.if_else(
+            pc.is_nan(array), "NaN", pc.if_else(pc.greater(array, 0), "Infinity", "-Infinity")
+        )
+        result = pc.if_else(special, names, result)
+    exponent = pc.invert(pc.or_(plain, special))
+    if pc.any(exponent).as_py():
+        result = pc.if_else(exponent, _scientific(text), result)
+    return result
+
+
+def _scientific(text: pa.Array) -> pa.Array:
+    """``1.5e+20``, ``12345678.9`` or ``0.00015`` as ``1.5E20``, ``1.23456789E7``, ``1.5E-4``."""
+    found = pc.extract_regex(text, _SIGN_AND_EXPONENT)
+    sign, whole, rest, power = (pc.struct_field(found, [i]) for i in range(4))
+    digits = pc.binary_join_element_wise(whole, rest, "")
+    significant = pc.utf8_ltrim(digits, "0")
+    leading = pc.subtract(pc.binary_length(digits), pc.binary_length(significant))
+    significant = pc.utf8_rtrim(significant, "0")
+    power = pc.if_else(pc.equal(power, ""), "0", pc.utf8_ltrim(power, "+")).cast(pa.int32())
+    power = pc.add(power, pc.subtract(pc.subtract(pc.binary_length(whole), leading), 1))
+    first = pc.utf8_slice_codeunits(significant, 0, 1)
+    others = pc.utf8_slice_codeunits(significant, 1)
+    others = pc.if_else(pc.equal(others, ""), "0", others)
+    return pc.binary_join_element_wise(sign, first, ".", others, "E", power.cast(pa.string()), "")
 
 
 def _conform_text(array: pa.Array, kind: CharType | VarcharType) -> pa.Array:

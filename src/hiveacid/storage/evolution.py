@@ -36,6 +36,8 @@ from hiveacid.storage.arrow_types import (
     arrow_type,
     cast_numbers,
     conform,
+    java_numbers,
+    texts_of,
     with_children,
 )
 
@@ -361,63 +363,14 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
         return pc.if_else(pc.is_nan(doubles), None, java_numbers(doubles))
     if pa.types.is_decimal(kind):
         return _converted(array, _decimal_text, STRING)
-    if pa.types.is_timestamp(kind):
-        return pc.replace_substring_regex(array.cast(pa.string()), r"\.?0*$", "")
-    if pa.types.is_boolean(kind):
-        return pc.utf8_upper(array.cast(pa.string()))
     if pa.types.is_binary(kind):
         return _converted(array, lambda value: value.hex(" "), STRING)
-    return array.cast(pa.string())
+    return texts_of(array)
 
 
 def _decimal_text(value: Decimal) -> str:
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-_PLAIN_LEAST: Final = 1e-3
-_PLAIN_END: Final = 1e7
-_SIGN_AND_EXPONENT: Final = (
-    r"^(?P<sign>-?)(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*)(?:e(?P<power>[+-]?[0-9]+))?$"
-)
-
-
-def java_numbers(array: pa.Array) -> pa.Array:
-    """Floats and doubles as Java prints them: from 1e-3 to 1e7 plain, else with an exponent."""
-    text = array.cast(pa.string())
-    size = pc.abs(array)
-    plain = pc.or_(
-        pc.and_(pc.greater_equal(size, _PLAIN_LEAST), pc.less(size, _PLAIN_END)),
-        pc.equal(size, 0),
-    )
-    special = pc.invert(pc.is_finite(array))
-    whole = pc.match_substring_regex(text, r"^-?[0-9]+$")
-    result = pc.if_else(whole, pc.binary_join_element_wise(text, "", ".0"), text)
-    if pc.any(special).as_py():
-        names = pc.if_else(
-            pc.is_nan(array), "NaN", pc.if_else(pc.greater(array, 0), "Infinity", "-Infinity")
-        )
-        result = pc.if_else(special, names, result)
-    exponent = pc.invert(pc.or_(plain, special))
-    if pc.any(exponent).as_py():
-        result = pc.if_else(exponent, _scientific(text), result)
-    return result
-
-
-def _scientific(text: pa.Array) -> pa.Array:
-    """``1.5e+20``, ``12345678.9`` or ``0.00015`` as ``1.5E20``, ``1.23456789E7``, ``1.5E-4``."""
-    found = pc.extract_regex(text, _SIGN_AND_EXPONENT)
-    sign, whole, rest, power = (pc.struct_field(found, [i]) for i in range(4))
-    digits = pc.binary_join_element_wise(whole, rest, "")
-    significant = pc.utf8_ltrim(digits, "0")
-    leading = pc.subtract(pc.binary_length(digits), pc.binary_length(significant))
-    significant = pc.utf8_rtrim(significant, "0")
-    power = pc.if_else(pc.equal(power, ""), "0", pc.utf8_ltrim(power, "+")).cast(pa.int32())
-    power = pc.add(power, pc.subtract(pc.subtract(pc.binary_length(whole), leading), 1))
-    first = pc.utf8_slice_codeunits(significant, 0, 1)
-    others = pc.utf8_slice_codeunits(significant, 1)
-    others = pc.if_else(pc.equal(others, ""), "0", others)
-    return pc.binary_join_element_wise(sign, first, ".", others, "E", power.cast(pa.string()), "")
 
 
 def from_julian(array: pa.Array, *, times_only: bool = False) -> pa.Array:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from hiveacid.errors import ConversionError, InvalidInputError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
+    STRING,
     DecimalType,
     HiveType,
     ListType,
@@ -236,6 +237,17 @@ class JsonWriter:
             kinds = {column.name: column.type for column in columns}
             found = [
                 {name: _exact(value, kinds.get(name.lower())) for name, value in one.items()}
+                for one in found
+            ]
+        texts = {column.name for column in columns if column.type == STRING}
+        if texts:
+            found = [
+                {
+                    name: json.dumps(value)  # a word of JSON's stays as it is
+                    if isinstance(value, bool) and name.lower() in texts
+                    else value
+                    for name, value in one.items()
+                }
                 for one in found
             ]
         return _from_dicts(found, columns, absent)

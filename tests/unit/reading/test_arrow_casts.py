@@ -168,3 +168,38 @@ def test_what_arrow_has_no_value_for_is_an_error(acid: Session, value: object) -
     with pytest.raises(InvalidInputError, match="column v: ") as error:
         acid.table("odd").write_arrow([{"v": value}])
     assert error.value.context["column"] == "v"
+
+
+TEXTS = {
+    "TRUE": True,
+    "1.0": 1.0,
+    "1.0E20": 1e20,
+    "0.1": pa.scalar(0.1, pa.float32()),
+    "NaN": float("nan"),
+    "-Infinity": float("-inf"),
+    "1.50": Decimal("1.50"),
+    "2020-01-01": date(2020, 1, 1),
+    "2020-01-01 00:00:00": datetime(2020, 1, 1),
+    "2020-01-01 00:00:10": pa.scalar(datetime(2020, 1, 1, 0, 0, 10), pa.timestamp("s")),
+    "2020-01-01 00:00:00.05": datetime(2020, 1, 1, 0, 0, 0, 50_000),
+    "7": 7,
+}
+
+
+@pytest.mark.parametrize("kind", ["string", "varchar(22)", "array<string>"])
+def test_what_is_no_text_becomes_the_text_that_sql_makes_of_it(acid: Session, kind: str) -> None:
+    acid.sql(f"create table texts (v {kind}) {ACID}")
+    table, nested = acid.table("texts"), kind.startswith("array")
+    for value in TEXTS.values():
+        is_typed = isinstance(value, pa.Scalar)
+        plain = pa.array([value.as_py()], value.type) if is_typed else pa.array([value])
+        data = pa.ListArray.from_arrays([0, 1], plain) if nested else plain
+        table.write_arrow(pa.table({"v": data}))
+    found = read_arrow(table).read_all()["v"].to_pylist()
+    assert [one[0] for one in found] == list(TEXTS) if nested else found == list(TEXTS)
+    if not nested:
+        values = [one.as_py() if isinstance(one, pa.Scalar) else one for one in TEXTS.values()]
+        table.overwrite([{"v": one} for one in ["a text", *values]])
+        again = read_arrow(table).read_all()["v"].to_pylist()
+        assert again[:4] == ["a text", "TRUE", "1.0", "1.0E20"]
+        assert again[5:] == list(TEXTS)[4:]

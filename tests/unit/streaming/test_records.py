@@ -99,6 +99,7 @@ def test_each_type_by_each_writer(
         (DelimitedWriter(delimiter="|", null="-"), '1|-\n2|"a"', [None, '"a"']),
         (RegexWriter(r"(\d+),(.*)"), b"1,a\r\n2,b\r\n", ["a", "b"]),
         (JsonWriter(), '{"id":1,"v":"a"}\r\n{}\n', [None, "a"]),
+        (JsonWriter(), '{"v":true}\n{"v":1e20}\n{"V":false}', ["true", "1.0E20", "false"]),
         (None, {}, [None]),
         (None, [{"id": 1}, {"id": 2, "V": "b"}, (3, "c")], [None, "b", "c"]),
         (None, [], []),

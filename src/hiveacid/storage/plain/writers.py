@@ -28,8 +28,14 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import LOCAL_ZONED, arrow_type, conform, list_offsets
-from hiveacid.storage.evolution import java_numbers, to_julian_times
+from hiveacid.storage.arrow_types import (
+    LOCAL_ZONED,
+    arrow_type,
+    conform,
+    java_numbers,
+    list_offsets,
+)
+from hiveacid.storage.evolution import to_julian_times
 from hiveacid.storage.failures import mapped, remove_failed
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
