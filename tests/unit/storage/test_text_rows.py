@@ -78,6 +78,27 @@ def test_values_are_those_that_hive_showed(
     assert [row[0] for row in read(data, f"v {kind}")] == values
 
 
+@pytest.mark.parametrize(
+    ("kind", "texts", "values"),
+    [
+        ("decimal(38,0)", ["9" * 38, "-" + "9" * 38, "9" * 39, "9" * 38 + ".5", "9e37", "1e38"],
+         ["9" * 38, "-" + "9" * 38, None, None, "9" + "0" * 37, None]),
+        ("decimal(38,38)", ["0." + "9" * 38, "1E-38", "-5E-38", "5e-39", "4e-39", "1", "0E-38"],
+         ["0." + "9" * 38, "1E-38", "-5E-38", "1E-38", "0", None, "0"]),
+        ("decimal(38,37)", ["9." + "9" * 37, "1E-37", "1.234E-35", "1e1", "0e99"],
+         ["9." + "9" * 37, "1E-37", "1.23E-35", None, "0"]),
+        ("decimal(18,9)", ["1.5E-9", "-1.23456789E-7", "00000000000000000000001.5", "1e-99"],
+         ["2E-9", "-1.23E-7", "1.5", "0"]),
+    ],
+)  # fmt: skip
+def test_decimals_of_any_width_are_read_exactly(
+    kind: str, texts: list[str], values: list[str | None]
+) -> None:
+    data = "".join(f"{text},end\n" for text in texts).encode()
+    wanted = [None if value is None else Decimal(value) for value in values]
+    assert [row[0] for row in read(data, f"v {kind}")] == wanted
+
+
 def test_lines_end_as_hadoop_ends_them_and_short_lines_lack_columns() -> None:
     data = b"1,a\r\n\n2,b\rc\n3,x,more,still\n4"
     assert read(data, "i int, s string") == [

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import ROUND_DOWN, Context, Decimal
 from typing import Final
 
 import numpy as np
@@ -221,7 +222,7 @@ _ZONED: Final = (
 )
 _OFFSET: Final = re.compile(r"(?:GMT|UTC|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?")
 _SECONDS_A_DAY: Final = 86_400
-_WIDE: Final = pa.decimal256(76, 38)
+_CUT: Final = Context(prec=100, rounding=ROUND_DOWN)
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -345,27 +346,29 @@ def _float(target: pa.DataType) -> Callable[[pa.Array], pa.Array]:
 def _decimal(text: pa.Array, kind: DecimalType) -> pa.Array:
     """Rounded half up to the scale; NULL where the digits before the point do not fit."""
     number = pc.utf8_ltrim(pc.utf8_trim_whitespace(_only(text, _DECIMAL)), "+")
-    fraction = pc.replace_substring_regex(number, r"^(-?[0-9]*\.[0-9]{38})[0-9]+$", r"\1")
+    before, after = kind.precision - kind.scale, kind.scale + 1  # the next digit tells how to round
+    wide = pa.decimal256(76, after)
+    fraction = pc.replace_substring_regex(number, rf"^(-?[0-9]*\.[0-9]{{{after}}})[0-9]+$", r"\1")
     whole = pc.binary_length(pc.replace_substring_regex(fraction, r"^-?0*|\..*$", ""))
-    plain = pc.and_(pc.less_equal(whole, 38), pc.invert(pc.match_substring_regex(number, "[eE]")))
-    exact = pc.if_else(plain, fraction, None).cast(_WIDE)
     scientific = pc.match_substring_regex(number, "[eE]")
+    plain = pc.and_(pc.less_equal(whole, before), pc.invert(scientific))
+    exact = pc.if_else(plain, fraction, None).cast(wide)
     if pc.any(scientific).as_py():
-        exact = pc.coalesce(exact, _scientific(pc.if_else(scientific, number, None)))
+        texts = pc.if_else(scientific, number, None).to_pylist()
+        values = [one and _scientific(one, before=before, after=after) for one in texts]
+        exact = pc.coalesce(exact, pa.array(values, wide))
     rounded = pc.round(exact, ndigits=kind.scale, round_mode="half_towards_infinity")
-    limit = pa.scalar(10 ** (kind.precision - kind.scale), pa.decimal256(39, 0)).cast(_WIDE)
+    limit = pa.scalar(10**before, pa.decimal256(39, 0)).cast(wide)
     fits = pc.less(pc.abs(rounded), limit)
     return pc.if_else(fits, rounded, None).cast(arrow_type(kind))
 
 
-def _scientific(text: pa.Array) -> pa.Array:
-    """Numbers with an exponent; those too small to be seen are 0, those too large NULL."""
-    size = pc.abs(text.cast(pa.float64()))
-    text = pc.if_else(pc.less(size, 1e-30), "0", pc.if_else(pc.less(size, 1e38), text, None))
-    try:
-        return text.cast(_WIDE)
-    except pa.ArrowInvalid:  # digits beyond the 38th after the point
-        return text.cast(pa.float64()).cast(_WIDE)
+def _scientific(text: str, *, before: int, after: int) -> Decimal | None:
+    """A number with an exponent, cut after so many digits; None with more before the point."""
+    number = Decimal(text)
+    if number and number.adjusted() >= before:
+        return None
+    return number.quantize(Decimal(1).scaleb(-after), context=_CUT)
 
 
 def _boolean(data: pa.Array) -> pa.Array:
