@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import literal, select
 from tests.postgres import PostgresServer
 from tests.sampling import sampled
 from tests.simulation import bank
@@ -125,7 +126,7 @@ def _write_skew(monkeypatch: pytest.MonkeyPatch) -> None:
 def _readers_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cleaner does not wait for who may still read."""
     monkeypatch.setattr(cleaning, "min_open_txn", lambda *_: LONG_MAX)
-    monkeypatch.setattr(cleaning, "_min_seen_open", lambda *_: LONG_MAX)
+    monkeypatch.setattr(cleaning, "MIN_SEEN_OPEN", select(literal(LONG_MAX)))
     monkeypatch.setattr(bank, "CALM", 1)
     monkeypatch.setattr(bank, "COMPACTORS", (2,))
 
