@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyspark.sql import types as t
 from tests.connect import OVER_CONNECT
 from tests.sampling import sampled
 from tests.spark.running import jobs_begun
 
 from hiveacid.errors import AcidError
 from hiveacid.spark import write
+from hiveacid.spark.session import session_conf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -337,3 +339,28 @@ def test_a_table_of_sparks_catalog_is_read_so_too(
         spark.sql("drop table of_spark")
     assert whom == (BY_PLAN if OVER_CONNECT else BY_TASKS)
     assert rows("select * from t") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("ids", [(), (1, 2), (2, 1)])
+def test_columns_that_are_found_by_their_ids_are_left_to_spark(
+    reads: Reads,
+    spark: SparkSession,
+    rows: Callable[[str], Any],
+    tmp_path: Path,
+    ids: tuple[int, ...],
+) -> None:
+    fields = [
+        pa.field(name, pa.string(), metadata={"PARQUET:field_id": str(number)})
+        for number, name in enumerate("ab", 1)
+    ]
+    table = pa.table([["of a"], ["of b"]], schema=pa.schema(fields))
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    schema = t.StructType([t.StructField(name, t.StringType()) for name in "ab"])
+    for field, number in zip(schema.fields, ids, strict=False):
+        field.metadata = {"parquet.field.id": number}
+    reads.acid.sql(f"create table t (a string, b string) {ACID}")
+    frame = spark.read.schema(schema).parquet(str(tmp_path / "rows.parquet"))
+    with session_conf(spark, {"spark.sql.parquet.fieldId.read.enabled": "true"}):
+        whom = reads.by_whom(lambda: reads.acid.table("t").insert(frame))
+    assert whom == (BY_PLAN if ids or OVER_CONNECT else BY_TASKS)
+    assert rows("select * from t") == [("of b", "of a") if ids == (2, 1) else ("of a", "of b")]

@@ -40,6 +40,8 @@ _FILES_MAX: Final = 2_000
 _OPEN_BYTES: Final = 4 * 1024 * 1024
 """To open a file takes as long as to read so much, to Spark."""
 _PART_BYTES: Final = "spark.sql.files.maxPartitionBytes"
+_BY_ID: Final = "spark.sql.parquet.fieldId.read.enabled"
+"""Columns whose schema has ids are found by them; Delta Lake turns it on for all of a session."""
 _SHOWN: Final = "spark.sql.debug.maxToStringFields"
 _IS_HERE: Final = re.compile(r"file:/[^=]*")
 """A local file; a ``=`` may say the value of a partition."""
@@ -178,11 +180,12 @@ def parquet_rows(frame: DataFrame, columns: Sequence[Column]) -> ParquetRows | N
     paths = frame.inputFiles()
     if not 0 < len(paths) <= _FILES_MAX or not all(map(_IS_HERE.fullmatch, paths)):
         return None
-    if spark.conf.get("spark.sql.parquet.fieldId.read.enabled", "false") == "true":
+    has_times = TIMESTAMP in [column.type for column in columns]
+    if spark.conf.get(_BY_ID, "false") == "true" and (has_times or _has_ids(frame)):
         return None
     with session_conf(spark, {_SHOWN: "1000000"}):
         names = _names(explained(spark, frame, ""), columns)
-    if names is None or (TIMESTAMP in [column.type for column in columns] and not shows_utc(spark)):
+    if names is None or (has_times and not shows_utc(spark)):
         return None
     try:
         files = [(path, os.stat(path).st_size) for path in map(_path, paths)]
@@ -194,6 +197,11 @@ def parquet_rows(frame: DataFrame, columns: Sequence[Column]) -> ParquetRows | N
     if len(parts) > MAX_BUCKET_ID:
         return None
     return ParquetRows(names, tuple(arrow_type(column.type) for column in columns), parts)
+
+
+def _has_ids(frame: DataFrame) -> bool:
+    """Of timestamps nobody knows: the wall clock's column has lost what was told of the other."""
+    return any("parquet.field.id" in field.metadata for field in frame.schema.fields)
 
 
 def _is_known(column: Column) -> bool:
