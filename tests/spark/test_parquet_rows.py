@@ -18,7 +18,7 @@ from tests.sampling import sampled
 from tests.spark.running import jobs_begun
 
 from hiveacid.errors import AcidError
-from hiveacid.spark import write
+from hiveacid.spark import parquet_rows, write
 from hiveacid.spark.session import session_conf
 
 if TYPE_CHECKING:
@@ -364,3 +364,16 @@ def test_columns_that_are_found_by_their_ids_are_left_to_spark(
         whom = reads.by_whom(lambda: reads.acid.table("t").insert(frame))
     assert whom == (BY_PLAN if ids or OVER_CONNECT else BY_TASKS)
     assert rows("select * from t") == [("of b", "of a") if ids == (2, 1) else ("of a", "of b")]
+
+
+def test_of_files_that_are_not_parquet_spark_is_not_asked_for_a_plan(
+    reads: Reads, spark: SparkSession, rows: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query of our tables would wait for EXPLAIN for nothing."""
+    for table in ("t", "u"):
+        reads.acid.sql(f"create table {table} (id int) {ACID}")
+    reads.acid.sql("insert into t values (1), (2)")
+    monkeypatch.setattr(parquet_rows, "explained", None)
+    text = "insert into u select a.id + 1 from t a join t b on a.id = b.id"
+    assert reads.by_whom(lambda: reads.acid.sql(text)) == BY_PLAN
+    assert rows("select * from u") == [(2,), (3,)]

@@ -28,6 +28,7 @@ from hiveacid.spark.jobs import explained
 from hiveacid.spark.session import session_conf, shows_utc, size_bytes
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.locations import split
+from hiveacid.storage.plain.readers import PARQUET_MAGIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,17 +81,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class ParquetRows:
-    """The columns ``names`` of Parquet files, as the types of a table; ``parts`` by task."""
+    """Columns of Parquet files: name there and type in the table; ``parts`` by task."""
 
-    names: tuple[str, ...]
-    types: tuple[pa.DataType, ...]
+    columns: tuple[tuple[str, pa.DataType], ...]
     parts: tuple[tuple[_Part, ...], ...]
-
-    def task(
-        self, write: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    ) -> ReadingTask:
-        """What ``write`` does with the rows, as a task's function that takes numbers of parts."""
-        return ReadingTask(self, write)
 
     def read(self, part: _Part) -> Iterator[pa.RecordBatch]:
         """The rows of a part, some at a time.
@@ -108,19 +102,21 @@ class ParquetRows:
     def _batches(
         self, file: parquet.ParquetFile, size: int, part: _Part
     ) -> Iterator[pa.RecordBatch]:
-        there = [name.lower() for name in file.schema_arrow.names]
-        for name, kind in zip(self.names, self.types, strict=True):
-            if there.count(name.lower()) != 1 or name not in file.schema_arrow.names:
+        names = [name for name, _ in self.columns]
+        there = file.schema_arrow.names
+        in_any_case = [name.lower() for name in there]
+        for name, kind in self.columns:
+            if name not in there or in_any_case.count(name.lower()) != 1:
                 raise _LeftToSpark(f"{part.path} has no single column {name}")
             if not _is_stored_as(file.schema_arrow.field(name).type, kind):
                 raise _LeftToSpark(f"{part.path}: {name} is not of type {kind}")
         middles = [_middle(file.metadata.row_group(n)) for n in range(file.num_row_groups)]
         if size != part.file_bytes or not all(0 <= middle < size for middle in middles):
-            raise _LeftToSpark(f"{part.path} is not as Spark found it")
+            raise _LeftToSpark(f"{part.path} is not as the driver found it")
         for batch in file.iter_batches(
             _BATCH_ROWS,
             row_groups=[n for n, at in enumerate(middles) if part.start <= at < part.stop],
-            columns=list(self.names),
+            columns=names,
             use_threads=False,
         ):
             arrays = [batch.column(name).cast(kind) for name, kind in self.columns]
@@ -128,23 +124,20 @@ class ParquetRows:
                 first = _FIRST.get(array.type)
                 if first is not None and len(array) and pc.any(pc.less(array, first)).as_py():
                     raise _LeftToSpark(f"{part.path} has values of before {first}")
-            yield pa.record_batch(arrays, names=self.names)
-
-    @property
-    def columns(self) -> Iterator[tuple[str, pa.DataType]]:
-        """Name in the files and type in the table of each."""
-        return zip(self.names, self.types, strict=True)
+            yield pa.record_batch(arrays, names=names)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingTask:
-    """Pickled by reference to this module."""
+    """What ``write`` does with the rows, as a function of a task that gets numbers of parts; a file
+    None says that Spark has to. Pickled by reference to this module.
+    """
 
     rows: ParquetRows
     write: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the parts whose numbers these are; a file None says that Spark has to."""
+        """Yields one result batch."""
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
         parts = [part for number in numbers for part in self.rows.parts[number]]
         try:
@@ -183,20 +176,24 @@ def parquet_rows(frame: DataFrame, columns: Sequence[Column]) -> ParquetRows | N
     has_times = TIMESTAMP in [column.type for column in columns]
     if spark.conf.get(_BY_ID, "false") == "true" and (has_times or _has_ids(frame)):
         return None
+    try:
+        files = [(path, os.stat(path).st_size) for path in map(_path, paths)]
+        with open(files[0][0], "rb") as first:  # EXPLAIN takes longer, and most are our own ORC's
+            if first.read(len(PARQUET_MAGIC)) != PARQUET_MAGIC:
+                return None
+    except OSError:
+        return None
     with session_conf(spark, {_SHOWN: "1000000"}):
         names = _names(explained(spark, frame, ""), columns)
     if names is None or (has_times and not shows_utc(spark)):
-        return None
-    try:
-        files = [(path, os.stat(path).st_size) for path in map(_path, paths)]
-    except OSError:
         return None
     at_most = size_bytes(spark.conf.get(_PART_BYTES, "128m") or "128m", unit="b")
     even = sum(size for _, size in files) // spark.sparkContext.defaultParallelism + 1
     parts = _parts(files, min(at_most, max(even, _OPEN_BYTES)))
     if len(parts) > MAX_BUCKET_ID:
         return None
-    return ParquetRows(names, tuple(arrow_type(column.type) for column in columns), parts)
+    types = [arrow_type(column.type) for column in columns]
+    return ParquetRows(tuple(zip(names, types, strict=True)), parts)
 
 
 def _has_ids(frame: DataFrame) -> bool:

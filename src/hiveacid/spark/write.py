@@ -227,7 +227,8 @@ def _run(
             files = []
             if parquet is not None and not target.sends:
                 numbers = spark.range(0, len(parquet.parts), 1, len(parquet.parts))
-                files = staged_by_spark(spark, numbers, parquet.task(task), at=target.files.at)
+                reading = ReadingTask(parquet, task)
+                files = staged_by_spark(spark, numbers, reading, at=target.files.at)
             if not files or None in files:
                 files = staged_by_spark(spark, frame, task, at=target.files.at)
         except _TooManyWriters:
