@@ -377,3 +377,20 @@ def test_of_files_that_are_not_parquet_spark_is_not_asked_for_a_plan(
     text = "insert into u select a.id + 1 from t a join t b on a.id = b.id"
     assert reads.by_whom(lambda: reads.acid.sql(text)) == BY_PLAN
     assert rows("select * from u") == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris"])
+def test_in_another_time_zone_times_are_left_to_spark(
+    reads: Reads, spark: SparkSession, rows: Callable[[str], Any], tmp_path: Path, zone: str
+) -> None:
+    """A wall clock there is not the one of the file."""
+    at = datetime.datetime(2020, 7, 1, 12, tzinfo=UTC)
+    table = pa.table({"id": [1], "v": pa.array([at], pa.timestamp("us", "UTC"))})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    reads.acid.sql(f"create table t (id bigint, v timestamp) {ACID}")
+    with session_conf(spark, {"spark.sql.session.timeZone": zone}):
+        frame = spark.read.parquet(str(tmp_path / "rows.parquet"))
+        whom = reads.by_whom(lambda: reads.acid.table("t").insert(frame))
+    assert whom == (BY_TASKS if zone == "UTC" and not OVER_CONNECT else BY_PLAN)
+    hour = 12 if zone == "UTC" else 14
+    assert rows("select cast(v as string) from t") == [(f"2020-07-01 {hour}:00:00",)]
