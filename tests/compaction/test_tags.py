@@ -287,7 +287,7 @@ def test_a_cleaner_that_began_before_a_tag_leaves_its_files_or_it_is_refused(
     cleaner.run_all()
     assert seen == ["both"]
     assert [one.name for one in made.acid.tags()] == ["q3"]
-    assert "delta_0000001_0000001_0000/bucket_00000_0" in _files(made)
+    assert any(one.startswith("delta_0000001_0000001_0000/bucket_00000_") for one in _files(made))
     with pytest.raises(SnapshotExpiredError):  # nobody has seen yet that its files are there
         _ids(made.acid, as_of_tag="q3")
 

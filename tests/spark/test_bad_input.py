@@ -103,7 +103,7 @@ def unharmed(acid, rows, table, layout):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_bucket_file_fails_every_statement(acid, table, damage, unharmed):
-    (path,) = table.glob("delta_0000001_0000001_0000/bucket_00000_0")
+    (path,) = table.glob("delta_0000001_0000001_0000/bucket_00000_*")
     content = path.read_bytes()
     damage(path)
     for statement in (

@@ -88,3 +88,47 @@ def test_a_collected_query_leaves_no_transaction_open(acid: Session) -> None:
     assert acid.sql("show transactions").collect() == []
     compact_and_clean(acid)
     assert sorted(row.id for row in lazy.collect()) == [0, 2]
+
+
+KINDS = {
+    "full": "'transactional'='true'",
+    "insert only": "'transactional'='true', 'transactional_properties'='insert_only'",
+}
+SUCCESSORS = {
+    "dropped and created": ["drop table s", "create table s {like}", "insert into s {rows}"],
+    "dropped, and another one renamed": [
+        "create table other {like}",
+        "insert into other {rows}",
+        "drop table s",
+        "alter table other rename to s",
+    ],
+    "renamed, and created": [
+        "alter table s rename to away",
+        "create table s {like}",
+        "insert into s {rows}",
+    ],
+    "overwritten after it was created again": [
+        "drop table s",
+        "create table s {like}",
+        "insert overwrite table s {rows}",
+    ],
+    "replaced": ["create or replace table s {other} as select * from values (2, 'b') as x(id, v)"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", SUCCESSORS)
+def test_a_frame_never_shows_the_rows_of_a_table_that_took_the_name(
+    acid: Session, kind: str, way: str
+) -> None:
+    first = "insert overwrite table" if way.startswith("overwritten") else "insert into"
+    like = f"(id int, v string) stored as orc tblproperties ({KINDS[kind]})"
+    acid.sql(f"create table s {like}")
+    acid.sql(f"{first} s values (1, 'a')")
+    made_before = acid.sql("select * from s")
+    for step in SUCCESSORS[way]:
+        other = f"stored as orc tblproperties ({KINDS[kind]}, 'other'='yes')"
+        acid.sql(step.format(like=like, other=other, rows="values (2, 'b')"))
+    assert [tuple(row) for row in acid.sql("select * from s").collect()] == [(2, "b")]
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|FileNotFound|does not exist"):
+        made_before.collect()

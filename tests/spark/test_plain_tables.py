@@ -93,8 +93,8 @@ def test_overwrite_append_and_an_overwrite_without_rows_make_hives_files(
         "delta_0000001_0000001_0000",
         "delta_0000002_0000002_0000",
     ]
-    assert all(re.fullmatch("00000[0-9]_0", name) for _, _, name in found)
-    empty = Path(acid.table("t").definition.location) / "base_0000004/000000_0"
+    assert all(re.fullmatch("00000[0-9]_N", name) for _, _, name in found)
+    (empty,) = Path(acid.table("t").definition.location).glob("base_0000004/*")
     assert (empty.stat().st_size == 0) == (format != "parquet")
 
 
@@ -110,10 +110,10 @@ def test_partitions_static_dynamic_and_empty(acid, format, rows, layout):
     default = "__HIVE_DEFAULT_PARTITION__"
     assert rows("select * from t") == [(2, "b", default), (3, "c", "a/b"), (9, "ow", "x")]
     assert layout("t") == [
-        "p=__HIVE_DEFAULT_PARTITION__/delta_0000001_0000001_0000/000000_0",
-        "p=a%2Fb/delta_0000001_0000001_0000/000000_0",
-        "p=x/base_0000003/000000_0",
-        "p=x/delta_0000001_0000001_0000/000000_0",
+        "p=__HIVE_DEFAULT_PARTITION__/delta_0000001_0000001_0000/000000_N",
+        "p=a%2Fb/delta_0000001_0000001_0000/000000_N",
+        "p=x/base_0000003/000000_N",
+        "p=x/delta_0000001_0000001_0000/000000_N",
     ]
     names = [row[0] for row in acid.sql("show partitions t").collect()]
     assert "p=y" in names
@@ -127,8 +127,8 @@ def test_buckets_have_their_numbers_and_no_files_without_rows(acid, spark, forma
     )
     acid.table("t").insert(spark.range(1, 3).selectExpr("cast(id as int) id", "'a' v"))
     assert layout("t") == [
-        "delta_0000001_0000001_0000/000000_0",
-        "delta_0000001_0000001_0000/000001_0",
+        "delta_0000001_0000001_0000/000000_N",
+        "delta_0000001_0000001_0000/000001_N",
     ]
     assert rows("select * from t") == [(1, "a"), (2, "a")]
 
@@ -142,7 +142,7 @@ def test_a_sorted_table_is_sorted_within_its_buckets(acid, spark, tmp_path, dire
     rows = spark.range(0, 300).selectExpr("cast(id as int) id", "cast(id * 7919 % 300 as int) v")
     acid.table("t").insert(rows)
     acid.sql("insert into t values (1, 5), (3, 2), (5, null)")
-    files = [orc.read_table(str(path)) for path in (tmp_path / "wh/t").glob("delta_*/*_0")]
+    files = [orc.read_table(str(path)) for path in (tmp_path / "wh/t").glob("delta_*/*_[0-9]")]
     assert sum(file.num_rows for file in files) == 303
     assert max(file.num_rows for file in files) > 100
     for file in files:
@@ -241,12 +241,12 @@ def test_loaded_files_of_a_table_with_row_ids_are_numbered(acid, tmp_path, rows,
     assert not (tmp_path / "in/other.orc").exists() and (tmp_path / "in/data.orc").exists()
     acid.table("t").load(f"{tmp_path}/in/data.orc", overwrite=True, local=True)
     assert rows(f"select {ids}, * from t")[0] == (4, 536870912, 0, 1, "a")
-    loaded = [path for path in layout("t") if path.endswith("_0") and "bucket" not in path]
+    loaded = [path for path in layout("t") if path.endswith("_N") and "bucket" not in path]
     assert loaded == [
-        "base_0000004/000000_0",
-        "delta_0000001_0000001_0000/000000_0",
-        "delta_0000001_0000001_0000/000001_0",
-        "delta_0000003_0000003_0000/000000_0",
+        "base_0000004/000000_N",
+        "delta_0000001_0000001_0000/000000_N",
+        "delta_0000001_0000001_0000/000001_N",
+        "delta_0000003_0000003_0000/000000_N",
     ]
 
 
@@ -281,7 +281,7 @@ def test_a_load_whose_rows_must_be_looked_at_is_an_insert(acid, tmp_path, rows, 
         (1, "a", 7), (1, "a", None), (2, "b", 7), (2, "b", None)
     ]  # fmt: skip
     assert rows("select * from t") == [(1, "a"), (2, "b")]
-    assert "p=7/delta_0000001_0000001_0000/000000_0" in layout("p")
+    assert "p=7/delta_0000001_0000001_0000/000000_N" in layout("p")
 
 
 def test_loads_that_hive_refuses(acid, tmp_path):
@@ -313,12 +313,12 @@ def test_a_plain_table_becomes_insert_only_its_files_the_first_delta(acid, forma
     acid.sql("insert into t partition (p) values (1, 1), (2, 2)")
     acid.sql(f"alter table t set {INSERT_ONLY}")
     assert layout("t") == [
-        "p=1/delta_0000001_0000001_0000/000000_0",
-        "p=2/delta_0000001_0000001_0000/000000_0",
+        "p=1/delta_0000001_0000001_0000/000000_N",
+        "p=2/delta_0000001_0000001_0000/000000_N",
     ]
     acid.sql("insert into t partition (p=1) values (3)")
     assert rows("select * from t") == [(1, 1), (2, 2), (3, 1)]
-    assert "p=1/delta_0000002_0000002_0000/000000_0" in layout("t")
+    assert "p=1/delta_0000002_0000002_0000/000000_N" in layout("t")
     with pytest.raises(InvalidInputError) as caught:
         acid.sql("delete from t where id = 1")
     assert caught.value.code == 10414

@@ -52,10 +52,10 @@ def test_statements_leave_the_directories_and_row_ids_of_hive_4(acid, rows, layo
         "delete_delta_0000003_0000003_0000/bucket_00000",
         "delete_delta_0000004_0000004_0000/bucket_00000",
         "delete_delta_0000004_0000004_0001/bucket_00000",
-        "delta_0000001_0000001_0000/bucket_00000_0",
-        "delta_0000002_0000002_0001/bucket_00000_0",
-        "delta_0000004_0000004_0002/bucket_00000_0",
-        "delta_0000004_0000004_0003/bucket_0000N_0",
+        "delta_0000001_0000001_0000/bucket_00000_N",
+        "delta_0000002_0000002_0001/bucket_00000_N",
+        "delta_0000004_0000004_0002/bucket_00000_N",
+        "delta_0000004_0000004_0003/bucket_0000N_N",
     ]
 
 
@@ -75,7 +75,7 @@ def test_partitioned_and_bucketed_table_with_odd_partition_values(acid, rows, la
         (14, "d!", "x", 1),
         (4, "d", "__HIVE_DEFAULT_PARTITION__", None),
     ]
-    assert "d=y%2Fz/k=2/delta_0000001_0000001_0000/bucket_00002_0" in layout("p")
+    assert "d=y%2Fz/k=2/delta_0000001_0000001_0000/bucket_00002_N" in layout("p")
     names = [row[0] for row in acid.sql("show partitions p").collect()]
     assert names == [
         "d=__HIVE_DEFAULT_PARTITION__/k=__HIVE_DEFAULT_PARTITION__",
@@ -214,7 +214,7 @@ def test_overwrite_replaces_and_leaves_older_snapshots_alone(acid, rows, layout)
     assert rows("select * from t") == [(5, "a")]
     acid.sql("delete from t")
     assert rows("select * from t") == []
-    assert "p=a/base_0000002/bucket_00000_0" in layout("t")
+    assert "p=a/base_0000002/bucket_00000_N" in layout("t")
 
 
 def test_names_are_temporary_views_then_ours_then_sparks(acid, spark, rows):
@@ -272,7 +272,7 @@ def test_multi_insert_is_one_transaction(acid, rows, layout):
     assert [(r.rows, r.write_id) for r in results] == [(2, 1), (2, 1), (1, 1)]
     assert rows("select * from a") == [(1,), (2,)]
     assert rows("select * from b") == [(2, "x"), (3, "x"), (3, "y")]
-    assert "p=y/delta_0000001_0000001_0001/bucket_00000_0" in layout("b")
+    assert "p=y/delta_0000001_0000001_0001/bucket_00000_N" in layout("b")
     committed = acid.client.metastore.valid_txns().hwm
     with pytest.raises(ConversionError):
         acid.sql("set hiveacid.store_assignment=ansi")

@@ -36,12 +36,12 @@ def test_input_file_name_is_the_file_of_each_row(acid, rows, tmp_path):
     acid.sql("insert into t values (1,'a',1),(2,'b',2)")
     acid.sql("insert into t values (3,'c',1)")
     acid.sql("update t set v = 'z' where id = 1")
-    root = f"file:{tmp_path}/wh/t"
+    root, name = f"file:{tmp_path}/wh/t", f"bucket_00000_{acid.table('t').definition.id}"
     found = rows("select id, input__file__name, row__id.writeid from t")
     assert found == [
-        (1, f"{root}/p=1/delta_0000003_0000003_0001/bucket_00000_0", 3),
-        (2, f"{root}/p=2/delta_0000001_0000001_0000/bucket_00000_0", 1),
-        (3, f"{root}/p=1/delta_0000002_0000002_0000/bucket_00000_0", 2),
+        (1, f"{root}/p=1/delta_0000003_0000003_0001/{name}", 3),
+        (2, f"{root}/p=2/delta_0000001_0000001_0000/{name}", 1),
+        (3, f"{root}/p=1/delta_0000002_0000002_0000/{name}", 2),
     ]
     acid.sql("create table plain (id int) stored as orc")
     assert rows("select input__file__name from plain") == []

@@ -31,6 +31,9 @@ LONG_MAX: Final = 2**63 - 1
 LONG_MIN: Final = -(2**63)
 MAX_BUCKET_ID: Final = 4095
 MAX_STATEMENT_ID: Final = 4095
+_ATTEMPTS: Final = 1_000_000
+"""Hive takes a task attempt of up to six digits from a file's name."""
+_ATTEMPTS_OF_STATEMENT: Final = 1_000
 FIRST_WRITE_ID_AFTER_CONVERSION: Final = WriteId(10_000_001)
 """Of a table whose files were there before it became transactional (real-hive.md 9)."""
 
@@ -200,9 +203,19 @@ class Table:
 
     @property
     def has_hive_3_names(self) -> bool:
-        """Whether new files are ``bucket_00000``, which Hive 3.1 needs, not ``bucket_00000_0``."""
+        """Whether new files are ``bucket_00000``, which Hive 3.1 needs, not ``bucket_00000_12``."""
         text = self.properties.get(COMPAT) or self.properties.get(FILE_NAMES, HIVE_4)
         return text.lower() == HIVE_3
+
+    def attempt(self, statement: int = 0) -> int:
+        """What stands for the task attempt in the names of its files, below 1,000,000.
+
+        Write ids of a table begin at 1, so two tables that have a name one after the other have
+        directories of the same names in the same place. By the metastore's number of the table
+        their files differ, so that who reads the first one late misses its files rather than find
+        the other's rows in them; by ``statement`` those of statements that share a directory do.
+        """
+        return ((self.id or 0) + statement * _ATTEMPTS_OF_STATEMENT) % _ATTEMPTS
 
     @property
     def isolation(self) -> Isolation:

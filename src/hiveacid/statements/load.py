@@ -19,11 +19,9 @@ from hiveacid.errors import AcidError, FormatError, InvalidInputError
 from hiveacid.layout.directories import (
     AcidDirectory,
     DataFile,
-    OriginalFileName,
     Snapshot,
     SnapshotPart,
     bucket_of_file,
-    format_original_file,
     is_hidden,
     partition_name,
     path_order,
@@ -54,6 +52,7 @@ from hiveacid.storage.target import (
     WriteResult,
     WrittenFile,
     copy_across,
+    original_name,
     row_directory,
 )
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
@@ -295,7 +294,7 @@ class LoadWork(Work):
         for number, file in enumerate(self.files):
             name = _name(file.path)
             if self.table.acid_mode is AcidMode.FULL:
-                name = format_original_file(OriginalFileName(number, 0))
+                name = original_name(self.table, number)
             staged = f"{staging}/load-{number:06d}"
             copy_across(self.fs, file.path, fs, staged)
             written.append(

@@ -28,9 +28,7 @@ from hiveacid.layout.directories import (
     METADATA_FILE,
     AcidDirectory,
     BaseName,
-    BucketFileName,
     format_base,
-    format_bucket_file,
     format_original_file,
     parse_bucket_file,
     parse_original_file,
@@ -52,6 +50,7 @@ from hiveacid.storage.target import (
     FileKind,
     WriteResult,
     WrittenFile,
+    bucket_name,
     copy_across,
     publish,
     retract,
@@ -293,12 +292,13 @@ def _own_name(name: str, job: Job) -> str:
     if bucket is not None:
         return name if bucket.attempt is None else _bucket_file(job, bucket.bucket)
     original = parse_original_file(name)
-    return name if original is None else format_original_file(replace(original, task=statement))
+    if original is None:
+        return name
+    return format_original_file(replace(original, task=job.table.attempt(statement)))
 
 
 def _bucket_file(job: Job, bucket: int) -> str:
-    attempt = None if job.table.has_hive_3_names else int(job.statement_ids[0])
-    return format_bucket_file(BucketFileName(bucket, attempt))
+    return bucket_name(job.table, bucket, statement=int(job.statement_ids[0]))
 
 
 def _take_back(placement: Placement, written: WriteResult, joined: Iterable[WrittenFile]) -> None:

@@ -189,7 +189,7 @@ def file_place(
     target: WriteTarget, *, kind: FileKind, statement: StatementId, bucket: int
 ) -> tuple[str, str]:
     """Directory (below the partition's) and name of a file, as Hive 4.1 names them (real-hive.md
-    4), or without attempt where the table's ``hiveacid.compat`` is ``hive3``.
+    4), with ``Table.attempt``, or without where the table's ``hiveacid.compat`` is ``hive3``.
 
     Delete files carry no attempt suffix: Hive 3.1 does not find them otherwise. ``statement`` does
     not matter where the directory has none.
@@ -199,9 +199,20 @@ def file_place(
         return format_delta(delta), format_bucket_file(BucketFileName(bucket))
     directory = row_directory(target, statement=statement)
     if kind is FileKind.PLAIN:
-        return directory, format_original_file(OriginalFileName(bucket, 0))
-    attempt = None if target.table.has_hive_3_names else 0
-    return directory, format_bucket_file(BucketFileName(bucket, attempt))
+        return directory, original_name(target.table, bucket)
+    return directory, bucket_name(target.table, bucket)
+
+
+def bucket_name(table: Table, bucket: int, *, statement: int = 0) -> str:
+    """The name of a new file with row ids."""
+    attempt = None if table.has_hive_3_names else table.attempt(statement)
+    return format_bucket_file(BucketFileName(bucket, attempt))
+
+
+def original_name(table: Table, bucket: int, *, statement: int = 0) -> str:
+    """The name of a new file without row ids; that of a plain table, as Hive's, says no attempt."""
+    attempt = table.attempt(statement) if table.is_transactional else 0
+    return format_original_file(OriginalFileName(bucket, attempt))
 
 
 def partition_values(

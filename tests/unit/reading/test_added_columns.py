@@ -42,6 +42,7 @@ def test_names_of_files_and_the_ids_of_insert_only_rows(acid: Session, tmp_path:
         "tblproperties ('transactional'='true', 'transactional_properties'='insert_only')"
     )
     table, place = acid.table("t"), f"file:{tmp_path}/warehouse/t"
+    name = f"000000_{table.definition.id}"
     table.write_arrow([{"id": 1}])
     table.write_arrow([{"id": 2}])
     found = read_arrow(table, row_ids=True, file_names=True).read_all().to_pylist()
@@ -49,7 +50,7 @@ def test_names_of_files_and_the_ids_of_insert_only_rows(acid: Session, tmp_path:
         {
             "id": n,
             "row__id": {"writeid": n, "bucketid": 0, "rowid": 0},
-            "input__file__name": f"{place}/delta_000000{n}_000000{n}_0000/000000_0",
+            "input__file__name": f"{place}/delta_000000{n}_000000{n}_0000/{name}",
         }
         for n in (1, 2)
     ]

@@ -26,6 +26,7 @@ def create(acid: Session, more: str) -> None:
 
 
 def names(tmp_path: Path) -> list[str]:
+    """Those of the metastore's first table, whose number is 1."""
     return sorted(path.name for path in (tmp_path / "wh/t").rglob("bucket_*"))
 
 
@@ -34,13 +35,13 @@ def test_names_are_those_of_hive_4_until_the_table_says_hive3(
 ) -> None:
     create(acid, "")
     acid.sql("insert into t values (1)")
-    assert names(tmp_path) == ["bucket_00000_0"]
+    assert names(tmp_path) == ["bucket_00000_1"]
     acid.sql("alter table t set tblproperties('HiveAcid.File.Names'='HIVE3')")
     acid.sql("insert into t values (2)")
-    assert names(tmp_path) == ["bucket_00000", "bucket_00000_0"]
+    assert names(tmp_path) == ["bucket_00000", "bucket_00000_1"]
     acid.sql("alter table t unset tblproperties('hiveacid.file.names')")
     acid.sql("insert into t values (3)")
-    assert names(tmp_path) == ["bucket_00000", "bucket_00000_0", "bucket_00000_0"]
+    assert names(tmp_path) == ["bucket_00000", "bucket_00000_1", "bucket_00000_1"]
 
 
 def test_an_overwrite_is_named_so_too(acid: Session, tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_hive_3_gets_its_names_and_its_codec(acid: Session, tmp_path: Path, key:
     assert (names(tmp_path), codecs(tmp_path)) == (["bucket_00000"], ["ZLIB"])
     acid.sql("alter table t unset tblproperties('hiveacid.compat')")
     acid.sql("insert into t values (2)")
-    assert (names(tmp_path), codecs(tmp_path)[1]) == (["bucket_00000", "bucket_00000_0"], "ZLIB")
+    assert (names(tmp_path), codecs(tmp_path)[1]) == (["bucket_00000", "bucket_00000_1"], "ZLIB")
 
 
 def test_a_table_that_turns_to_hive_3_leaves_zstd(acid: Session, tmp_path: Path) -> None:

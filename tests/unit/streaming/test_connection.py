@@ -178,7 +178,8 @@ def test_where_open_files_are_not_shown_each_transaction_has_its_own(
                 stream.write({"id": n})
             assert ids(acid, "t") == [*range(n + 1)]
     assert files(tmp_path, "t") == [
-        f"delta_000000{n}_000000{n}_0001/bucket_00000_0" for n in (1, 2)
+        f"delta_000000{n}_000000{n}_0001/bucket_00000_{acid.table('t').definition.id}"
+        for n in (1, 2)
     ]
 
 
