@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import hiveacid
+from hiveacid.spark import arrow_read, native_read
+from hiveacid.statements.job import Reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hiveacid.session import Session
+    from hiveacid.storage.plan.scan_plan import ScanPlan
 
 _ATTEMPT = re.compile(r"((?:base|delta)_[^/]*/(?:bucket_\d+|\d+))_\d+")
 
@@ -66,3 +69,37 @@ def layout(tmp_path: Path) -> Callable[[str], list[str]]:
         return [_ATTEMPT.sub(r"\1_N", name) for name in found]
 
     return files
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[ScanPlan]:
+    """The plans that statements make, as they come."""
+    made: list[ScanPlan] = []
+    original = Reader.plan
+
+    def plan(self: Reader, *arguments: Any, **names: Any) -> ScanPlan:
+        made.append(original(self, *arguments, **names))
+        return made[-1]
+
+    monkeypatch.setattr(Reader, "plan", plan)
+    return made
+
+
+@pytest.fixture
+def routes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ways in which scans read."""
+    taken: list[str] = []
+
+    def spied(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def spy(*arguments: Any, **names: Any) -> Any:
+            result = call(*arguments, **names)
+            if result is not None:
+                taken.append(name)
+            return result
+
+        return spy
+
+    ways = (arrow_read, "in_workers"), (arrow_read, "in_driver"), (native_read, "rows")
+    for module, name in ways:
+        monkeypatch.setattr(module, name, spied(getattr(module, name), name))
+    return taken

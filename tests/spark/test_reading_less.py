@@ -9,48 +9,12 @@ import pyspark
 import pytest
 from tests.spark.running import jobs_begun
 
-from hiveacid.spark import arrow_read, native_read
-from hiveacid.statements.job import Reader
+from hiveacid.spark import arrow_read
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
-from hiveacid.storage.plan.scan_plan import ScanPlan
 
 ARROW_FRAMES = int(pyspark.__version__.partition(".")[0]) >= 4
 here = pytest.mark.skipif(not ARROW_FRAMES, reason="PySpark 3.5 takes no Arrow table")
 ACID = "stored as orc tblproperties ('transactional'='true', 'orc.stripe.size'='65536')"
-
-
-@pytest.fixture
-def plans(monkeypatch):
-    """The plans that statements make, as they come."""
-    made: list[ScanPlan] = []
-    original = Reader.plan
-
-    def plan(self, *arguments, **names):
-        made.append(original(self, *arguments, **names))
-        return made[-1]
-
-    monkeypatch.setattr(Reader, "plan", plan)
-    return made
-
-
-@pytest.fixture
-def routes(monkeypatch):
-    """The ways in which scans read."""
-    taken: list[str] = []
-
-    def spied(call, name):
-        def spy(*arguments, **names):
-            result = call(*arguments, **names)
-            if result is not None:
-                taken.append(name)
-            return result
-
-        return spy
-
-    ways = (arrow_read, "in_workers"), (arrow_read, "in_driver"), (native_read, "rows")
-    for module, name in ways:
-        monkeypatch.setattr(module, name, spied(getattr(module, name), name))
-    return taken
 
 
 @pytest.fixture
@@ -148,41 +112,6 @@ def test_a_lookup_that_is_collected_asks_spark_for_nothing(acid, spark, monkeypa
     assert acid.sql("select upper(s) from e where k = 1").collect() == [("ITS É",)]
     assert acid.sql("select k from e where k = 1 + 1").collect() == [(2,)]
     assert len(asked) == 2
-
-
-@pytest.mark.jvm
-def test_some_columns_are_for_spark_the_part_of_a_table_that_they_are_of_flat_files(
-    acid, spark, tmp_path
-):
-    """By it Spark chooses what to broadcast."""
-    columns = "k bigint, v int, d decimal(12,2)" + "".join(f", s{n} string" for n in range(9))
-    acid.sql(f"create table wide ({columns}) {ACID}")
-    values = ", ".join(f"concat('{n}', id)" for n in range(9))
-    rows = spark.sql(
-        f"select id, cast(id as int), cast(id as decimal(12,2)), {values} from range(999)"
-    ).toDF(*acid.table("wide").columns)
-    acid.table("wide").insert(rows)
-    rows.coalesce(1).write.orc(f"{tmp_path}/flat")
-    spark.read.orc(f"{tmp_path}/flat").createOrReplaceTempView("flat_wide")
-
-    def size(text, files):
-        plan = acid.sql(text)._jdf.queryExecution().optimizedPlan()
-        return int(str(plan.stats().sizeInBytes())) / sum(f.stat().st_size for f in files)
-
-    ours = list(tmp_path.glob("wh/wide/*/bucket_*"))
-    flat = list(tmp_path.glob("flat/*.orc"))
-    for wanted in ("k", "k, v", "k, s1, d", "s1, s2, s3, s4, s5", "*"):
-        text = f"select {wanted} from {{}} where rand() >= 0"
-        ratio = size(text.format("wide"), ours) / size(text.format("flat_wide"), flat)
-        assert 0.7 < ratio < 1.3, (wanted, ratio)
-    read = spark._jvm.PythonSQLUtils.explainString(
-        acid.sql("select v, s1 from wide where k + 0 > 0")._jdf.queryExecution(), "formatted"
-    )
-    assert "row:struct<k:bigint,v:int,s1:string,__hiveacid_rest:" in read
-    assert acid.sql("select count(*), count(s8) from wide where rand() >= 0").collect() == [
-        (999, 999)
-    ]
-    assert acid.sql("select sum(1) from wide where rand() >= 0").collect() == [(999,)]
 
 
 def sent_to_jvm(spark, patched):

@@ -148,7 +148,7 @@ def _event_rows(
     read = [c for c in columns if c.name in plan.columns]
     read = read or [c for c in columns if c.name == _cheap_leaf(columns)[0]]
     row = _fields(read)
-    rest = _rest([c for c in columns if c not in read]) if len(read) <= _REST_UP_TO else None
+    rest = _rest(columns, read)
     if rest is not None:
         row = row.add(_REST, rest)
     rows = _read_events(spark, snapshot.table, groups, row=row, numbers=numbers)
@@ -304,18 +304,35 @@ def _fields(columns: Iterable[Column]) -> t.StructType:
     return t.StructType([t.StructField(c.name, spark_type(c.type)) for c in columns])
 
 
-def _rest(columns: Iterable[Column]) -> t.StructType | None:
+def _rest(table: Sequence[Column], read: Sequence[Column]) -> t.StructType | None:
     """What stands in ``row`` for columns that are not read.
 
     A scan is as large for Spark as its files, by how much of a row it takes; which columns of
     ``row`` it takes, Spark settles before it reckons. Without the rest three columns of a large
     table would count for all of it, and joins would be others than those of flat files.
+
+    Where all columns are read, by a view or a DataFrame perhaps, Spark finds out which of them the
+    query needs: the rest is then the mean of what few leave over and what all do.
     """
-    pieces = round((sum(_width(c.type) for c in columns) - _SYSTEM_BYTES) / _WIDTHS["string"])
-    long, short = divmod(max(pieces, 0), _WIDTHS["binary"] // _WIDTHS["string"])
-    kinds = [t.BinaryType()] * min(long, _REST_MAX) + [t.StringType()] * short
+    left = sum(_width(c.type) for c in table) - _SYSTEM_BYTES
+    left = left // 2 if len(read) == len(table) else left - sum(_width(c.type) for c in read)
+    room = _room(sum(_leaves(c.type) for c in read))
+    kinds: list[t.DataType] = []
+    for kind, size in _REST_KINDS:
+        count = min(max(left, 0) // size, room - len(kinds))
+        kinds += [kind] * count
+        left -= count * size
     fields = [t.StructField(f"c{number}", kind) for number, kind in enumerate(kinds)]
     return t.StructType(fields) if fields else None
+
+
+def _room(leaves: int) -> int:
+    """How many columns more a read of so many may have, and be vectorised."""
+    return _REST_FEW if leaves > _LEAVES_MAX else max(_LEAVES_MAX - _LEAVES_SPARED - leaves, 0)
+
+
+def _leaves(kind: HiveType) -> int:
+    return sum(map(_leaves, kind.children)) or 1
 
 
 def _width(kind: HiveType) -> int:
@@ -329,9 +346,19 @@ def _width(kind: HiveType) -> int:
 
 _REST: Final = "__hiveacid_rest"
 """A column that no file has, so to read it costs nothing."""
-_REST_MAX: Final = 8
-_REST_UP_TO: Final = 64
-"""Columns count, a hundred in all, where Spark decides whether a scan is vectorised."""
+_LEAVES_MAX: Final = 95
+"""Spark vectorises no scan of more columns than a hundred, of which five are the system's."""
+_LEAVES_SPARED: Final = 10
+_REST_FEW: Final = 20
+"""Of a read that is not vectorised, unless Spark leaves most of it out."""
+_REST_KINDS: Final = (
+    (t.BinaryType(), 100),
+    (t.StringType(), 20),
+    (t.LongType(), 8),
+    (t.IntegerType(), 4),
+    (t.BooleanType(), 1),
+)
+"""With what Spark takes a value of each for, in bytes."""
 _SYSTEM_BYTES: Final = 32
 _LONG_DIGITS: Final = 18
 _WIDTHS: Final = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Final
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
 from hiveacid.model.predicates import (
@@ -25,10 +26,16 @@ from hiveacid.model.types import HiveType
 from hiveacid.sql.conditions import ColumnOf, parse_condition, with_parts
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, name_of, tokenize
 from hiveacid.sql.expressions import Relation, Scope
-from hiveacid.statements.values import Aggregate, Lookup
+from hiveacid.statements.values import Aggregate, Lookup, VirtualColumn
 
 _BEFORE_STAR = frozenset({"SELECT", "DISTINCT", "ALL", "(", ",", "."})
 """After these a ``*`` stands for columns; elsewhere it multiplies."""
+_COUNT_COLUMNS: Final = frozenset(
+    {"UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "GROUP", "SORT", "DISTRIBUTE", "CLUSTER"}
+)
+"""Words of what a query does by the number or place of its columns."""
+_VIRTUAL: Final = frozenset(column.value.lower() for column in VirtualColumn)
+"""Beside one of these a star is written out."""
 
 
 class Conditions:
@@ -289,13 +296,24 @@ def _words(source: str) -> frozenset[str] | None:
         tokens = tokenize(source)
     except SqlSyntaxError:
         return None
-    found: set[str] = set()
-    for place, token in enumerate(tokens):
-        if token.is_name:
-            found.add(name_of(token).lower())
-        before = tokens[place - 1].key if place else ""
-        if token.key == "NATURAL" or (token.key == "*" and before in _BEFORE_STAR):
-            counted = before == "(" and place > 1 and tokens[place - 2].key == "COUNT"
-            if not counted:
+    found = {name_of(token).lower() for token in tokens if token.is_name}
+    keys = [token.key for token in tokens]
+    for place, key in enumerate(keys):
+        if key == "NATURAL" or (key == "*" and place and keys[place - 1] in _BEFORE_STAR):
+            counted = keys[max(place - 2, 0) : place] == ["COUNT", "("]
+            if not counted and not (_VIRTUAL.isdisjoint(found) and _asks_for_a_row(keys, place)):
                 return None
     return frozenset(found)
+
+
+def _asks_for_a_row(keys: Sequence[str], star: int) -> bool:
+    """Whether a star is that of ``EXISTS (SELECT * ...)``, of which nobody sees the columns, and
+    nothing in the brackets counts them.
+    """
+    if keys[max(star - 3, 0) : star] != ["EXISTS", "(", "SELECT"]:
+        return False
+    depth, end = 1, star
+    while depth and end < len(keys) - 1:
+        end += 1
+        depth += (keys[end] == "(") - (keys[end] == ")")
+    return _COUNT_COLUMNS.isdisjoint(keys[star:end])

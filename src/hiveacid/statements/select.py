@@ -237,7 +237,8 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
             return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)
     from hiveacid.storage.plan.scan_plan import table_facts
 
-    facts = table_facts(reader.plan(table, columns=columns), columns)
+    extremes = {one.column for one in wanted if one.column and one.function != "count"}
+    facts = table_facts(reader.plan(table, columns=columns), columns, extremes=extremes)
     if facts is None:
         return None
     items = []

@@ -22,7 +22,7 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import parse_type
 from hiveacid.sql import bind, parse_one
-from hiveacid.sql.needs import lookup_of
+from hiveacid.sql.needs import columns_of_statement, lookup_of
 from hiveacid.statements.values import Delete, Insert, Merge, Query, Update
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
@@ -284,3 +284,27 @@ def test_an_update_knows_its_values_where_all_are_literals(
 def test_what_a_lookup_asks_for(query: str, columns: list[tuple[str, str]] | None) -> None:
     found = lookup_of(query, T)
     assert (None if found is None else list(found.columns)) == columns
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("select id from t where exists (select * from s where s.id = t.id)", {"id"}),
+        ("select v from t where not exists(select  *\nfrom s where p = id)", {"id", "v", "p"}),
+        ("select 1 from t where exists (select * from s)", set()),
+        ("select id, exists (select * from s where v in (select v from s)) from t", {"id", "v"}),
+        ("select * from t where exists (select * from s)", None),
+        ("select 1 from t where exists (select distinct * from s)", None),
+        ("select 1 from t where exists (select * from s union all select * from t)", None),
+        ("select 1 from t where exists (select * from s except select * from t)", None),
+        ("select 1 from t where exists (select * from s order by 2)", None),
+        ("select 1 from t where exists (select * from s group by all)", None),
+        ("select 1 from t where exists (select * from s where s.ROW__ID is null)", None),
+        ("select 1 from t where exists (select * from s) union all select * from s", None),
+        ("select 1 from t where exists (select id from (select * from s) x)", None),
+        ("select 1 from t where exists (select s.* from s)", None),
+    ],
+)
+def test_a_star_that_only_asks_for_a_row_needs_no_column(text, expected):
+    found = columns_of_statement(text, T)
+    assert found == (None if expected is None else frozenset(expected))

@@ -267,13 +267,13 @@ def column_range(statistics: Any, tail: OrcTail, number: int, wanted: HiveType) 
     if has_count and statistics.numberOfValues == 0:
         return ColumnRange(may_be_null=True, may_have_value=False)
     found = tail.types[number].type
-    if not _keeps_values(found, wanted):  # what does not fit is read as NULL
+    if not keeps_values(found, wanted):  # what does not fit is read as NULL
         return ColumnRange()
     low, high = _bounds(statistics, wanted, tail)
     return ColumnRange(low, high, may_be_null)
 
 
-def _keeps_values(found: HiveType, wanted: HiveType) -> bool:
+def keeps_values(found: HiveType, wanted: HiveType) -> bool:
     """Whether every value of a file is one of the table's type, too."""
     bits = [INTEGER_BITS.get(str(kind)) for kind in (found, wanted)]
     return found == wanted or (None not in bits and bits[0] <= bits[1])  # type: ignore[operator]

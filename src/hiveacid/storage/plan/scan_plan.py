@@ -6,7 +6,7 @@ that meets the predicate; readers still apply the condition itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,7 +16,12 @@ from hiveacid.model.predicates import ANYTHING, Constant, Predicate, partition_c
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import INTEGER_BITS, DecimalType, HiveType, PrimitiveType
 from hiveacid.storage.filesystem import Files
-from hiveacid.storage.orc.statistics import column_numbers, column_range, only_inserts
+from hiveacid.storage.orc.statistics import (
+    column_numbers,
+    column_range,
+    keeps_values,
+    only_inserts,
+)
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import tail_of
 
@@ -162,7 +167,9 @@ _FILES_MAX: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class ColumnFacts:
-    """Of one column: how many values that are not NULL, the least and the greatest."""
+    """Of one column: how many values that are not NULL; the least and the greatest, where they were
+    asked for.
+    """
 
     values: int
     minimum: Constant | None
@@ -177,8 +184,11 @@ class TableFacts:
     columns: dict[str, ColumnFacts]
 
 
-def table_facts(plan: ScanPlan, columns: Iterable[str]) -> TableFacts | None:
-    """What the tails say of all rows of a plan; None where that is not exact.
+def table_facts(
+    plan: ScanPlan, columns: Iterable[str], *, extremes: Collection[str]
+) -> TableFacts | None:
+    """What the tails say of all rows of a plan, and of those columns the ``extremes`` of some; None
+    where that is not exact.
 
     Raises:
         FormatError, MissingFileError: a file is damaged or not there.
@@ -187,7 +197,9 @@ def table_facts(plan: ScanPlan, columns: Iterable[str]) -> TableFacts | None:
     wanted = [c for c in table.all_columns if c.name in set(columns)]
     if table.format is not FileFormat.ORC or table.acid_mode is AcidMode.NONE:
         return None
-    if plan.amount.files > _FILES_MAX or not all(_is_exact_type(c.type) for c in wanted):
+    if plan.amount.files > _FILES_MAX:
+        return None
+    if any(c.type.children or (c.name in extremes and not _is_exact_type(c.type)) for c in wanted):
         return None
     rows = 0
     found: dict[str, list[ColumnFacts]] = {column.name: [] for column in wanted}
@@ -195,7 +207,7 @@ def table_facts(plan: ScanPlan, columns: Iterable[str]) -> TableFacts | None:
         if part.delete_files or not all(d.all_valid for d in part.part.directory.insert_deltas):
             return None
         for file in part.files:
-            counted = _file(plan, part, file, wanted)
+            counted = _file(plan, part, file, wanted, extremes)
             if counted is None:
                 return None
             rows += counted.rows
@@ -211,7 +223,11 @@ def _is_exact_type(kind: HiveType) -> bool:
 
 
 def _file(
-    plan: ScanPlan, part: PartPlan, file: DataFile, wanted: Sequence[Column]
+    plan: ScanPlan,
+    part: PartPlan,
+    file: DataFile,
+    wanted: Sequence[Column],
+    extremes: Collection[str],
 ) -> TableFacts | None:
     if file.size_bytes == 0:
         return TableFacts(0, {})
@@ -228,7 +244,7 @@ def _file(
     facts: dict[str, ColumnFacts] = {}
     for column in wanted:
         if column.name in places:
-            one = _column(tail, column, places[column.name])
+            one = _column(tail, column, places[column.name], extremes=column.name in extremes)
         else:
             one = _key(column, keys[column.name], tail.rows)
         if one is None:
@@ -237,7 +253,7 @@ def _file(
     return TableFacts(tail.rows, facts)
 
 
-def _column(tail: OrcTail, column: Column, place: int) -> ColumnFacts | None:
+def _column(tail: OrcTail, column: Column, place: int, *, extremes: bool) -> ColumnFacts | None:
     numbers = column_numbers(tail)
     if place >= len(numbers) or tail.rows == 0:
         return ColumnFacts(0, None, None)
@@ -247,6 +263,9 @@ def _column(tail: OrcTail, column: Column, place: int) -> ColumnFacts | None:
     statistics: Any = tail.footer.statistics[number]
     if not statistics.HasField("numberOfValues"):
         return None
+    if not extremes:
+        kept = keeps_values(tail.types[number].type, column.type)
+        return ColumnFacts(int(statistics.numberOfValues), None, None) if kept else None
     known = column_range(statistics, tail, number, column.type)
     if statistics.numberOfValues and (known.minimum is None or known.maximum is None):
         return None

@@ -1,0 +1,102 @@
+"""Columns that nobody looks at are not read, and count for nothing where Spark chooses a join;
+how many values a column has is told without a row.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.spark.running import jobs_begun
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.mark.jvm
+def test_some_columns_are_for_spark_the_part_of_a_table_that_they_are_of_flat_files(
+    acid, spark, tmp_path
+):
+    """By it Spark chooses what to broadcast."""
+    columns = "k bigint, v int, d decimal(12,2)" + "".join(f", s{n} string" for n in range(9))
+    acid.sql(f"create table wide ({columns}) {ACID}")
+    values = ", ".join(f"concat('{n}', id)" for n in range(9))
+    rows = spark.sql(
+        f"select id, cast(id as int), cast(id as decimal(12,2)), {values} from range(999)"
+    ).toDF(*acid.table("wide").columns)
+    acid.table("wide").insert(rows)
+    rows.coalesce(1).write.orc(f"{tmp_path}/flat")
+    spark.read.orc(f"{tmp_path}/flat").createOrReplaceTempView("flat_wide")
+
+    def size(text, files):
+        plan = acid.sql(text)._jdf.queryExecution().optimizedPlan()
+        return int(str(plan.stats().sizeInBytes())) / sum(f.stat().st_size for f in files)
+
+    ours = list(tmp_path.glob("wh/wide/*/bucket_*"))
+    flat = list(tmp_path.glob("flat/*.orc"))
+    for wanted in ("k", "k, v", "k, s1, d", "s1, s2, s3, s4, s5", "*"):
+        text = f"select {wanted} from {{}} where rand() >= 0"
+        ratio = size(text.format("wide"), ours) / size(text.format("flat_wide"), flat)
+        assert (0.6 if wanted == "*" else 0.9) < ratio < 1.2, (wanted, ratio)
+    acid.sql("create view seen as select * from wide")
+    for text in ("select k, v from seen", "select k, v from (select * from {}) x"):
+        ratio = size(f"{text.format('wide')} where rand() >= 0", ours) / size(
+            "select k, v from flat_wide where rand() >= 0", flat
+        )
+        assert 0.7 < ratio < 1.8, (text, ratio)
+    read = spark._jvm.PythonSQLUtils.explainString(
+        acid.sql("select v, s1 from wide where k + 0 > 0")._jdf.queryExecution(), "formatted"
+    )
+    assert "row:struct<k:bigint,v:int,s1:string,__hiveacid_rest:" in read
+    assert acid.sql("select count(*), count(s8) from wide where rand() >= 0").collect() == [
+        (999, 999)
+    ]
+    assert acid.sql("select sum(1) from wide where rand() >= 0").collect() == [(999,)]
+
+
+@pytest.mark.jvm
+def test_a_star_that_only_asks_for_a_row_reads_no_columns_for_it(acid, rows, plans):
+    columns = ", ".join(f"s{n} string" for n in range(20))
+    for name in ("a", "b"):
+        acid.sql(f"create table {name} (k int, v int, {columns}) {ACID}")
+        values = ", ".join(f"'{n}'" for n in range(20))
+        acid.sql(f"insert into {name} select id, id % 7, {values} from range(0, 60, 1, 2)")
+    acid.sql("delete from b where k > 10")
+    for some, none in (("exists", "not exists"), ("EXISTS", "NOT EXISTS")):
+        body = "(select * from b where b.k = a.k and b.v < a.v + 1)"
+        assert rows(f"select count(*) from a where {some} {body}") == [(11,)]
+        assert rows(f"select count(*) from a where {none} {body}") == [(49,)]
+    assert {plan.columns for plan in plans[-8:]} == {("k", "v")}
+    assert rows("select count(k) from a where exists (select * from b)") == [(60,)]
+    assert plans[-1].columns in ((), ("k",))
+    assert rows("select count(k) from a where exists (select * from b where s3 = 'x')") == [(0,)]
+    acid.sql("delete from a where exists (select * from b where b.k = a.k)")
+    assert rows("select count(k), min(k) from a where rand() >= 0") == [(49, 11)]
+
+
+@pytest.mark.jvm
+def test_values_of_any_column_are_counted_without_reading_rows(acid, rows, routes, spark):
+    acid.sql(
+        "create table c (k int, s string, d double, h char(3), t timestamp, y struct<x:int>)"
+        f" {ACID}"
+    )
+    acid.sql(
+        "insert into c select id, if(id % 3 = 0, null, 'x'), if(id % 4 = 0, null, id),"
+        " if(id % 5 = 0, null, 'y'), if(id % 6 = 0, null, timestamp'2020-01-01'),"
+        " named_struct('x', 1)"
+        " from range(0, 60, 1, 2)"
+    )
+    text = "select count(s), count(d), count(h), count(t), count(k), max(k), count(*) from c"
+    expected = [(40, 45, 48, 50, 60, 59, 60)]
+    before = jobs_begun(spark)
+    assert rows(text) == expected
+    assert (jobs_begun(spark), routes) == (before, [])
+    assert rows(f"{text} where rand() >= 0") == expected
+    assert rows("select count(y), count(s) from c") == [(60, 40)]
+    assert routes != []
+    routes.clear()
+    acid.sql("delete from c where k = 1")
+    assert rows("select count(s) from c") == [(39,)]
+    assert routes != []
+    acid.sql("set hive.metastore.disallow.incompatible.col.type.changes=false")
+    acid.sql("alter table c change column s s int")
+    routes.clear()
+    assert rows("select count(s) from c") == [(0,)]
+    assert routes != []
