@@ -169,7 +169,8 @@ class HiveTool:
         self._start("init", name="prepare", worst=0)
 
     def run(self, script: str, name: str) -> list[str]:
-        """Run statements, on after an error; the lines of the result, errors among them.
+        """Run statements, on after an error; the lines of the result, errors among them. In the
+        script ``${env:IW}`` is the directory that has the warehouse in it.
 
         Raises:
             HiveIsMissingError: Hive did not even start.
@@ -177,7 +178,7 @@ class HiveTool:
         self.answers.mkdir(parents=True, exist_ok=True)
         path = self.scratch / f"{name}.sql"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(script, "utf-8")
+        path.write_text(script.replace("${env:IW}", str(self.scratch)), "utf-8")
         prepare(self.version)
         return self._start("run", str(path), str(self.answers), name=name, worst=SOME_FAILED)
 
