@@ -190,9 +190,9 @@ def check(url: str, *, files: bool) -> None:
         if not wrong:
             txns = metastore.show_txns()
             opened = sum(one.state is TxnState.OPEN for one in txns)
-            print(f"{len(metastore.list_databases())} databases")
-            print(f"{opened} open and {len(txns) - opened} aborted transactions")
-            print(f"{len(metastore.show_locks())} locks")
+            print(f"databases: {len(metastore.list_databases())}")
+            print(f"transactions: {opened} open, {len(txns) - opened} aborted")
+            print(f"locks: {len(metastore.show_locks())}")
             wrong += _unknown_directories(metastore) if files else ()
     for line in wrong:
         print(line)

@@ -20,7 +20,7 @@ from hiveacid.connectors.names import (
     written_text,
 )
 from hiveacid.errors import AcidError, UnsupportedError
-from hiveacid.model.tables import TableKind, TableName
+from hiveacid.model.tables import CREATING, TableKind, TableName
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.session import quoted
 from hiveacid.sql import parse_one
@@ -199,7 +199,8 @@ class _Catalog(Told):
         listed = _unless(known, sparks, [])
         if not known:
             return listed  # type: ignore[no-any-return]
-        seen = self._acid.client.temporary.seen(database, metastore.list_tables(database))
+        made = metastore.list_tables(database, without=CREATING)
+        seen = self._acid.client.temporary.seen(database, made)
         names = matching(seen, pattern)
         ours = [_entry(self._acid.table(written_text(TableName(database, n)))) for n in names]
         rest = [one for one in listed if one.isTemporary or one.name not in names]

@@ -129,13 +129,12 @@ class Catalog(Protocol):
         """
 
     def drop_table(self, name: TableName) -> None:
-        """Forget the table, its partitions and its write ids.
+        """Forget the table, its partitions and its write ids. Raises: NotFoundError."""
 
-        Raises: NotFoundError.
-        """
-
-    def list_tables(self, database: str, *, kind: TableKind | None = None) -> tuple[str, ...]:
-        """Names, sorted, of all or of one kind. Raises: NotFoundError: no such database."""
+    def list_tables(
+        self, database: str, *, kind: TableKind | None = None, without: str | None = None
+    ) -> tuple[str, ...]:
+        """Sorted names, of one kind, ``without`` a property. Raises: NotFoundError: no database."""
 
     def get_table(self, name: TableName) -> Table:
         """Raises: NotFoundError (Hive's 10001)."""

@@ -170,10 +170,10 @@ def plan_compaction(catalog: Catalog, value: Compact, *, host: str) -> Compactio
     kind = _TYPES.get(value.kind)
     if kind is None:
         raise InvalidInputError(
-            "Invalid compaction type, supported values are 'major' and 'minor'",
+            f"Invalid compaction type '{value.kind}', supported values are 'major', 'minor' and "
+            "'rebalance'",
             code=10282,
             type=value.kind,
-            note="'rebalance' is supported, too.",
         )
     table = catalog.get_table(value.name)
     chosen = _partitions(catalog, table, value)

@@ -11,7 +11,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.commits import STATISTICS_KEYS
-from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
+from hiveacid.model.tables import CREATING, Column, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockInfo
 from hiveacid.spark.session import literal, quoted
 from hiveacid.statements.constraints import (
@@ -133,7 +133,7 @@ def show_tables(client: Client, statement: ShowTables | ShowViews) -> Listing:
     """
     assert statement.database is not None
     kind = TableKind.VIEW if isinstance(statement, ShowViews) else None
-    found = client.metastore.list_tables(statement.database, kind=kind)
+    found = client.metastore.list_tables(statement.database, kind=kind, without=CREATING)
     seen = client.temporary.seen(statement.database, found)
     return _names("tab_name", matching(seen, statement.pattern))
 

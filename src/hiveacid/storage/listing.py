@@ -9,7 +9,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hiveacid.errors import FormatError, MissingFileError, SnapshotExpiredError, StorageError
+from hiveacid.errors import (
+    FormatError,
+    InvalidInputError,
+    MissingFileError,
+    SnapshotExpiredError,
+    StorageError,
+)
 from hiveacid.layout.compaction import is_replaced
 from hiveacid.layout.directories import (
     FLUSH_LENGTH_SUFFIX,
@@ -147,10 +153,12 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
 
     Raises:
         FormatError: the directories do not agree on the partition columns, or are tables.
+        InvalidInputError: the path of a file.
         MissingFileError: no such directory.
         StorageError: listing failed.
     """
     if not fs.is_directory(path):
+        _refuse_file(fs, path)
         fs.list_directory(path)  # tells of a bucket that is not there
         raise MissingFileError(f"table directory {path} does not exist", path=path)
     leaves: list[tuple[FoundPartition, bool]] = []
@@ -170,6 +178,16 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
                 found="/".join(partition.names),
             )
     return tuple(found)
+
+
+def _refuse_file(fs: FileSystem, path: str) -> None:
+    with suppress(MissingFileError):
+        fs.size_bytes(path)
+        raise InvalidInputError(
+            f"{path} is a file: a table is read by its directory",
+            path=path,
+            note="`hiveacid dump FILE` shows the row events of one file.",
+        )
 
 
 def _refuse_tables_within(fs: FileSystem, path: str) -> None:

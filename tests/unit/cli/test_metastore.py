@@ -26,9 +26,9 @@ def test_init_makes_a_metastore_that_check_finds_whole(metastore_url: str) -> No
     code, output = _run("check", metastore_url)
     assert code == 0
     assert output.splitlines()[1:] == [
-        "0 databases",
-        "0 open and 0 aborted transactions",
-        "0 locks",
+        "databases: 0",
+        "transactions: 0 open, 0 aborted",
+        "locks: 0",
     ]
 
 

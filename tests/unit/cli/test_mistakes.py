@@ -62,6 +62,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
             "--since names the version (write id) or the time after",
         ),
         ("clean t --retain-hours -1 --metastore {url}", 2, "Invalid value for '--retain-hours'"),
+        ("read {root}/m.db", 1, "{root}/m.db is a file: a table is read by its directory"),
         ("dump {root}/a02", 1, "`hiveacid ls` shows what is in one"),
         ("dump {root}/m.db", 1, "is not a complete ORC file"),
         ("txns", 2, "give --metastore or set HIVEACID_METASTORE"),

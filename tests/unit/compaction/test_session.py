@@ -245,6 +245,12 @@ def test_wrong_statements_leave_the_queue_empty(acid: Session, text: str, code: 
     assert acid.compactions() == ()
 
 
+def test_a_wrong_type_of_compaction_is_named_beside_all_that_there_are(acid: Session) -> None:
+    acid.sql(f"create table t (id int) {ACID}")
+    with pytest.raises(InvalidInputError, match=r"'medium'.* 'major', 'minor' and 'rebalance'"):
+        acid.sql("alter table t compact 'medium'")
+
+
 def test_partition_values_of_python_count_as_their_text(acid: Session) -> None:
     acid.sql(f"create table t (id int) partitioned by (year int, ok boolean) {ACID}")
     acid.sql("insert into t values (1, 1995, true), (2, 1996, true)")

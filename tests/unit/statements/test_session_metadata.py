@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hiveacid.errors import (
@@ -15,6 +17,7 @@ from hiveacid.errors import (
 )
 from hiveacid.model.tables import AcidMode, TableKind, TableName, TxnId
 from hiveacid.session import Session, connect
+from hiveacid.statements import create_as
 from hiveacid.statements.values import Listing
 
 ACID = "stored as orc tblproperties('transactional'='true')"
@@ -59,6 +62,23 @@ def test_a_relative_location_of_a_partition_is_below_its_table(
     (partition,) = acid.client.metastore.list_partitions(TableName("default", "t"))
     assert partition.location == str(tmp_path / "wh/t/here")
     assert Path(partition.location).is_dir()
+
+
+def test_show_tables_leaves_out_a_table_that_is_still_being_made_of_rows(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acid.sql("create table there (id int)")
+    seen: list[list[str]] = []
+    write = create_as._write
+
+    def noting(*arguments: Any) -> None:
+        seen.append(first_cells(acid, "show tables"))
+        write(*arguments)
+
+    monkeypatch.setattr(create_as, "_write", noting)
+    acid.create_table("made", pa.table({"id": [1]}))
+    assert seen == [["there"]]
+    assert first_cells(acid, "show tables") == ["made", "there"]
 
 
 # -------------------------------------------------------------------- databases

@@ -21,6 +21,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     PARTITIONS,
     SDS,
     SERDES,
+    TABLE_PARAMS,
     TBLS,
 )
 from hiveacid.metastore.sql.dialect import Answer
@@ -76,6 +77,11 @@ _TABLES_IN_DATABASE: Final = (
     select(TBLS.c.TBL_NAME, TBLS.c.TBL_TYPE)
     .where(TBLS.c.DB_ID == bindparam("db"))
     .order_by(TBLS.c.TBL_NAME)
+)
+_HAVING: Final = select(TBLS.c.TBL_NAME).where(
+    TBLS.c.DB_ID == bindparam("db"),
+    TABLE_PARAMS.c.TBL_ID == TBLS.c.TBL_ID,
+    TABLE_PARAMS.c.PARAM_KEY == bindparam("key"),
 )
 
 
@@ -137,11 +143,16 @@ class SqlDatabases(Part, Catalog):
         with self._db.read() as unit:
             return _read_database(unit, name)
 
-    def list_tables(self, database: str, *, kind: model.TableKind | None = None) -> tuple[str, ...]:
+    def list_tables(
+        self, database: str, *, kind: model.TableKind | None = None, without: str | None = None
+    ) -> tuple[str, ...]:
         with self._db.read() as unit:
             found = database_id(unit, database)
             rows = unit.rows(_TABLES_IN_DATABASE, db=found)
-            return tuple(row[0] for row in rows if kind is None or row[1] == kind.value)
+            having = () if without is None else unit.rows(_HAVING, db=found, key=without)
+            hidden = {row[0] for row in having}
+            kinds = {row[1] for row in rows} if kind is None else {kind.value}
+            return tuple(name for name, its in rows if its in kinds and name not in hidden)
 
 
 def _read_database(unit: Unit, name: str) -> model.Database:
