@@ -19,8 +19,8 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+from tests.simulation.background import spawn_background
 from tests.simulation.compaction import Compaction
-from tests.simulation.scheduler import Killed
 from tests.simulation.world import SimulatedClient, World
 
 import hiveacid
@@ -244,7 +244,7 @@ class History:
                     client = world.add(self._client(f"watchman{number}"))
                     work = partial(self._watchman, client, number)
                     world.spawn(client, client.name, work)
-            self._background()
+            spawn_background(world, is_calm=self._is_calm)
             world.scheduler.run()
             self._check_the_end()
         return world.scheduler.digest()
@@ -262,17 +262,7 @@ class History:
             compactor_auto="off",
             compactor_delta_num_threshold=2,
         )
-        if self._is_calm:  # then it is the interleaving alone that may break something
-            return SimulatedClient(name, settings)
-        return SimulatedClient(
-            name,
-            settings,
-            file_faults=random.choice((0, 0, 0, 0.01, 0.05)),
-            database_faults=random.choice((0, 0, 0.01, 0.05)),
-            slowness=random.choice((0, 0, 0.01)),
-            skew_ms=random.choice((0, 0, 0, -3_600_000, 3_600_000)),
-            dies_at=random.randrange(400) if random.random() < 0.25 else None,
-        )
+        return SimulatedClient.drawn(name, settings, random, is_calm=self._is_calm)
 
     # ---------------------------------------------------------------- writers
 
@@ -381,52 +371,6 @@ class History:
             with suppress(NotFoundError, AcidError):
                 found = hiveacid.read_arrow(table).read_all().column("k").to_pylist()
                 assert len(set(found)) == len(found), f"rows are there twice: {found}"
-
-    def _background(self) -> None:
-        world = self.world
-        for name, work in (
-            ("hearts", self._hearts),
-            ("time", self._time),
-            ("reaper", self._reaper),
-            ("administrator", self._administrator),
-        ):
-            world.scheduler.spawn(name, work, background=True)
-
-    def _hearts(self) -> None:
-        """Sends the heartbeats of all clients that live."""
-        world = self.world
-        while not world.scheduler.is_ending:
-            world.scheduler.sleep_s(100)
-            for client in world.clients:
-                if not client.is_dead and (self._is_calm or self._random.random() < 0.9):
-                    world.scheduler.owner = client
-                    with suppress(Killed):
-                        client.connection.transactions.heartbeat.beat()
-
-    def _time(self) -> None:
-        """Lets much of it pass at once."""
-        world, random = self.world, self._random
-        while not world.scheduler.is_ending:
-            world.scheduler.sleep_s(random.choice((1, 10, 100)))
-            if random.random() < 0.2 and not self._is_calm:
-                world.clock.advance_ms(random.choice((10_000, 200_000, 400_000)))
-
-    def _reaper(self) -> None:
-        world = self.world
-        while not world.scheduler.is_ending:
-            world.scheduler.sleep_s(self._random.choice((5, 50, 200)))
-            world.metastore.perform_timeouts()
-            world.metastore.run_housekeeping(interval_s=0)
-
-    def _administrator(self) -> None:
-        world = self.world
-        while not world.scheduler.is_ending:
-            world.scheduler.sleep_s(self._random.choice((10, 100)))
-            found = [one.id for one in world.metastore.show_txns() if one.reason is None]
-            if found and self._random.random() < 0.3 and not self._is_calm:
-                victim = self._random.choice(found)
-                world.note(f"txn {victim} is aborted by an administrator")
-                world.metastore.abort_txns([victim])
 
     # ---------------------------------------------------------------- the end
 

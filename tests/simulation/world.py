@@ -53,6 +53,25 @@ class SimulatedClient:
     connection: Client = field(init=False, repr=False)
     session: Session = field(init=False, repr=False)
 
+    @classmethod
+    def drawn(
+        cls, name: str, settings: Settings, random: Random, *, is_calm: bool, lives: int = 400
+    ) -> SimulatedClient:
+        """One whose faults are drawn, or without any: then it is the interleaving alone that may
+        break something. One that dies does so within the operations that it ``lives``.
+        """
+        if is_calm:
+            return cls(name, settings)
+        return cls(
+            name,
+            settings,
+            file_faults=random.choice((0, 0, 0, 0.01, 0.05)),
+            database_faults=random.choice((0, 0, 0.01, 0.05)),
+            slowness=random.choice((0, 0, 0.01)),
+            skew_ms=random.choice((0, 0, 0, -3_600_000, 3_600_000)),
+            dies_at=random.randrange(lives) if random.random() < 0.25 else None,
+        )
+
 
 class ClientClock:
     """The clock of whoever has the turn."""
