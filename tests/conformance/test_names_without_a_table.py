@@ -67,6 +67,28 @@ def test_another_table_can_be_renamed_to_it(acid: Session, too_late: Callable[..
     assert rows_of(acid, "t2") == [(1,)]
 
 
+def test_the_table_comes_back_to_its_name(
+    acid: Session, metastore_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the locks, with a write id of the name alone: it is no write id of the table."""
+    given_out = SqlMetastore.allocate_write_ids
+    with hiveacid.connect(None, metastore_url, settings=OFF) as late:
+
+        def allocate(store: SqlMetastore, *args: Any, **more: Any) -> Any:
+            monkeypatch.setattr(SqlMetastore, "allocate_write_ids", given_out)
+            acid.sql("alter table t rename to t2")
+            try:
+                return store.allocate_write_ids(*args, **more)
+            finally:
+                acid.sql("alter table t2 rename to t")
+
+        monkeypatch.setattr(SqlMetastore, "allocate_write_ids", allocate)
+        with late.transaction() as txn:
+            txn.table("t").write_arrow([{"id": 2}])
+            assert rows_of(acid, "t") == [(1,)]
+    assert rows_of(acid, "t") == [(1,), (2,)]
+
+
 def test_a_new_table_begins_anew(acid: Session, too_late: Callable[..., None]) -> None:
     too_late("drop table t")
     acid.sql(f"create table t (id int) {ACID}")

@@ -422,22 +422,21 @@ class Transaction(AbstractContextManager["Transaction"]):
         self, footprint: Footprint, components: Sequence[LockComponent]
     ) -> TxnId | None:
         """Wait for the locks; whoever committed meanwhile what makes the snapshot outdated."""
-        _ = self.valid_txns
+        sees = self.valid_txns
         for table in (tables := footprint.written_tables):
             # what is to be written is recorded by the last: one wait for the disk less
             self._allocate(table, writes=components if table == tables[-1] else ())
         self._records.asked = True
         granted = wait_for_lock(self.manager, components, txn=self._id)
+        if granted.newer_overwrite is None:
+            for table in tables:  # before, the name may have been another table's, or nobody's
+                del self._write_ids[table]
+                mine = [one for one in components if f"{one.database}.{one.table}" == str(table)]
+                self._allocate(table, writes=mine)
         self._records.note_locks(components)
         by_row = self.manager.settings.conflict_unit == ConflictUnit.ROW.value
-        return outdated_by(
-            self._store,
-            self._id,
-            footprint,
-            granted=granted,
-            sees=self.valid_txns,
-            by_row=by_row and not self._reads.is_serializable,
-        )
+        by_row, store = by_row and not self._reads.is_serializable, self._store
+        return outdated_by(store, self._id, footprint, granted=granted, sees=sees, by_row=by_row)
 
     def _allocate(self, table: TableName, *, writes: Sequence[LockComponent] = ()) -> WriteId:
         if (found := self._write_ids.get(table)) is None:

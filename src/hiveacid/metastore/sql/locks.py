@@ -199,8 +199,8 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 if refusal is not None:
                     return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
             unit.run_many(_INSERT, _stored(request, blocked, unit.now_ms))
-            if blocked is not None or newer is None:
-                return _response(lock, blocked)
+            if blocked is not None or newer is None or unit.outlives_a_crash:
+                return _response(lock, blocked)  # what was recorded is gone: who asks looks again
             found = tuple(TxnId(winner) for (winner,) in newer.rows())
             return LockResponse(lock, LockState.ACQUIRED, newer_overwrite=found)
 
