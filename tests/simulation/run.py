@@ -1,5 +1,5 @@
 """``make sim SEED=n RUNS=m``: histories from a seed on; those that fail are printed. Each fifth
-seed has one of the past, too (``past.py``).
+seed has one of the past, too (``past.py``), each fourth one of definitions (``definitions.py``).
 """
 
 from __future__ import annotations
@@ -11,19 +11,25 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 from tests.postgres import PostgresServer, postgres_server
+from tests.simulation import definitions
 from tests.simulation.bank import VARIANTS, History, make_tables
+from tests.simulation.definitions import DefinitionHistory
 from tests.simulation.past import PastHistory
 from tests.simulation.world import World, emptied, keep_what_is_there, prepare_process, scratch
 
+from hiveacid.session import Session
+
 _TRACE_LINES = 400
 _PAST_EVERY = 5
+_DEFINITIONS_EVERY = 4
+_AnyHistory = History | PastHistory | DefinitionHistory
 
 
 class Place:
@@ -38,15 +44,26 @@ class Place:
     def history(self, seed: int) -> History:
         """The history of a seed, about to begin; the one before has to be over."""
         variant = VARIANTS[seed % len(VARIANTS)]
+        root, url = self._prepared(variant, partial(make_tables, variant=variant))
+        return History(seed, root, url=url)
+
+    def definitions(self, seed: int) -> DefinitionHistory:
+        """The history of a seed whose definitions change; every third q is insert-only."""
+        only = seed % 3 == 0
+        make = partial(definitions.make_tables, insert_only=only)
+        root, url = self._prepared(f"definitions {only}", make)
+        return DefinitionHistory(seed, root, url=url)
+
+    def _prepared(self, variant: str, make: Callable[[Session, str], None]) -> tuple[Path, str]:
         template = self._directory / f"template-{variant}"
         root = self._directory / "history"
         if variant not in self._templates:
-            self._templates[variant] = self._make(variant, emptied(root))
+            self._templates[variant] = self._make(make, emptied(root))
             shutil.copytree(root, template)
             keep_what_is_there()
         shutil.rmtree(root)
         shutil.copytree(template, root)
-        return History(seed, root, url=self._copied(self._templates[variant]))
+        return root, self._copied(self._templates[variant])
 
     def past(self, seed: int) -> PastHistory:
         """The history of a seed whose past is asked for."""
@@ -55,18 +72,20 @@ class Place:
         url = f"sqlite:///{root}/metastore.db" if server is None else server.metastore()
         return PastHistory(seed, root, url=url)
 
-    def histories(self, seed: int) -> Iterator[History | PastHistory]:
+    def histories(self, seed: int) -> Iterator[_AnyHistory]:
         """Those of a seed, each about to begin."""
         yield self.history(seed)
         if seed % _PAST_EVERY == 0:
             yield self.past(seed)
+        if seed % _DEFINITIONS_EVERY == 0:
+            yield self.definitions(seed)
 
-    def _make(self, variant: str, root: Path) -> str:
+    def _make(self, make: Callable[[Session, str], None], root: Path) -> str:
         server = self._server
         url = f"sqlite:///{root}/metastore.db" if server is None else server.metastore()
         world = World(0, root, url=url)
         with world.alive():
-            make_tables(world.healthy.session, world.warehouse, variant)
+            make(world.healthy.session, world.warehouse)
         return url
 
     def _copied(self, url: str) -> str:
@@ -106,7 +125,7 @@ def outcomes_of(seeds: range, *, database: str) -> list[tuple[int, str, bool]]:
     return found
 
 
-def _outcome(history: History | PastHistory, seed: int, database: str) -> tuple[int, str, bool]:
+def _outcome(history: _AnyHistory, seed: int, database: str) -> tuple[int, str, bool]:
     try:
         return seed, history.run(), True
     except BaseException as error:
