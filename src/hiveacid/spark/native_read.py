@@ -24,7 +24,7 @@ from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
-from hiveacid.model.types import DecimalType, HiveType, ListType, MapType, StructType, UnionType
+from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.delete_filter import (
     PART,
@@ -34,6 +34,7 @@ from hiveacid.spark.delete_filter import (
     without_marked,
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
+from hiveacid.spark.scan_size import REST, rest_of
 from hiveacid.spark.session import (
     ROW_ID_COLUMN,
     Chosen,
@@ -148,11 +149,11 @@ def _event_rows(
     read = [c for c in columns if c.name in plan.columns]
     read = read or [c for c in columns if c.name == _cheap_leaf(columns)[0]]
     row = _fields(read)
-    rest = _rest(columns, read)
+    rest = rest_of(columns, read)
     if rest is not None:
-        row = row.add(_REST, rest)
+        row = row.add(REST, rest)
     rows = _read_events(spark, snapshot.table, groups, row=row, numbers=numbers)
-    pin = _pin(snapshot.table, [_cheap_leaf(read), *([] if rest is None else [(_REST,)])])
+    pin = _pin(snapshot.table, [_cheap_leaf(read), *([] if rest is None else [(REST,)])])
     return rows, _live(snapshot, parts, pin=pin)
 
 
@@ -302,78 +303,6 @@ def _plain_path(name: str) -> str:
 
 def _fields(columns: Iterable[Column]) -> t.StructType:
     return t.StructType([t.StructField(c.name, spark_type(c.type)) for c in columns])
-
-
-def _rest(table: Sequence[Column], read: Sequence[Column]) -> t.StructType | None:
-    """What stands in ``row`` for columns that are not read.
-
-    A scan is as large for Spark as its files, by how much of a row it takes; which columns of
-    ``row`` it takes, Spark settles before it reckons. Without the rest three columns of a large
-    table would count for all of it, and joins would be others than those of flat files.
-
-    Where all columns are read, by a view or a DataFrame perhaps, Spark finds out which of them the
-    query needs: the rest is then the mean of what few leave over and what all do.
-    """
-    left = sum(_width(c.type) for c in table) - _SYSTEM_BYTES
-    left = left // 2 if len(read) == len(table) else left - sum(_width(c.type) for c in read)
-    room = _room(sum(_leaves(c.type) for c in read))
-    kinds: list[t.DataType] = []
-    for kind, size in _REST_KINDS:
-        count = min(max(left, 0) // size, room - len(kinds))
-        kinds += [kind] * count
-        left -= count * size
-    fields = [t.StructField(f"c{number}", kind) for number, kind in enumerate(kinds)]
-    return t.StructType(fields) if fields else None
-
-
-def _room(leaves: int) -> int:
-    """How many columns more a read of so many may have, and be vectorised."""
-    return _REST_FEW if leaves > _LEAVES_MAX else max(_LEAVES_MAX - _LEAVES_SPARED - leaves, 0)
-
-
-def _leaves(kind: HiveType) -> int:
-    return sum(map(_leaves, kind.children)) or 1
-
-
-def _width(kind: HiveType) -> int:
-    """What Spark takes a value for, in bytes."""
-    if isinstance(kind, DecimalType):
-        return _WIDTHS["bigint"] * (1 if kind.precision <= _LONG_DIGITS else 2)
-    if kind.children:
-        return sum(map(_width, kind.children))
-    return _WIDTHS.get(str(kind), _WIDTHS["string"])
-
-
-_REST: Final = "__hiveacid_rest"
-"""A column that no file has, so to read it costs nothing."""
-_LEAVES_MAX: Final = 95
-"""Spark vectorises no scan of more columns than a hundred, of which five are the system's."""
-_LEAVES_SPARED: Final = 10
-_REST_FEW: Final = 20
-"""Of a read that is not vectorised, unless Spark leaves most of it out."""
-_REST_KINDS: Final = (
-    (t.BinaryType(), 100),
-    (t.StringType(), 20),
-    (t.LongType(), 8),
-    (t.IntegerType(), 4),
-    (t.BooleanType(), 1),
-)
-"""With what Spark takes a value of each for, in bytes."""
-_SYSTEM_BYTES: Final = 32
-_LONG_DIGITS: Final = 18
-_WIDTHS: Final = {
-    "boolean": 1,
-    "tinyint": 1,
-    "smallint": 2,
-    "int": 4,
-    "date": 4,
-    "float": 4,
-    "bigint": 8,
-    "double": 8,
-    "timestamp": 8,
-    "string": 20,
-    "binary": 100,
-}
 
 
 def _pin(
