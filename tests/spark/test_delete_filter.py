@@ -4,17 +4,24 @@ those would be too many, by a join with the delete files. The rows are the same.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hiveacid.session import Session
-from hiveacid.spark import delete_filter, native_read
+from hiveacid.spark import delete_filter, native_read, session
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 Rows = Callable[[str], list[tuple[Any, ...]]]
 SPANS = "select id, cast(id * 17 % 11 as int) from range({}, {}, 1, 2)"
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a test sets count for its first query, too."""
+    monkeypatch.setattr(session, "_KEPT", OrderedDict())
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +127,7 @@ def test_delete_files_are_no_jobs_and_no_scans_of_spark(
     assert scans("select sum(k) from t where p = 3") == (1, 0)
     assert scans("select sum(k) from t where p >= 2") == (2, 1)
     monkeypatch.setattr(delete_filter, "EVENTS_HERE_MAX", 0)
+    monkeypatch.setattr(session, "_KEPT", OrderedDict())
     assert scans("select sum(k) from t where p = 1") == (2, 1)
 
 

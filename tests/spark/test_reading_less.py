@@ -9,7 +9,7 @@ import pyspark
 import pytest
 from tests.spark.running import jobs_begun
 
-from hiveacid.spark import arrow_read
+from hiveacid.spark import arrow_read, native_read
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
 ARROW_FRAMES = int(pyspark.__version__.partition(".")[0]) >= 4
@@ -182,6 +182,48 @@ def test_a_query_of_files_that_spark_knows_makes_few_calls_and_shows_the_rows_of
     acid.sql(f"create table a (k int, `b{{r}}` string) {ACID}")
     acid.sql("insert into a values (7, 'v'), (8, 'w')")
     assert rows(text) == [("V", 7), ("W", 8)]
+
+
+@pytest.mark.jvm
+def test_deletes_that_spark_knows_are_not_read_again_and_others_are(acid, spark, rows, monkeypatch):
+    of_parts = "partitioned by (p int)"
+    for name, parts in (("a", ""), ("b", of_parts)):
+        acid.sql(f"create table {name} (k int, v string) {parts} {ACID}")
+        more = ", id % 2" if parts else ""
+        acid.sql(f"insert into {name} select id, concat('v', id){more} from range(0, 60, 1, 2)")
+        acid.sql(f"delete from {name} where k >= 50")
+    read = []
+    original = native_read.read_marks
+    monkeypatch.setattr(
+        native_read, "read_marks", lambda *given: read.append(given) or original(*given)
+    )
+    for name in ("a", "b"):
+        text = f"select count(*), sum(k), max(v) from {name} where k + 0 > 0"
+
+        def asked(text=text):
+            read.clear()
+            return rows(text), len(read)
+
+        assert asked() == ([(49, 1225, "v9")], 1)
+        with monkeypatch.context() as patched:
+            sent = sent_to_jvm(spark, patched)
+            acid.sql(text)
+            assert len(sent) <= 20
+        assert asked() == ([(49, 1225, "v9")], 0)
+        assert rows(f"select count(v) from {name} where v > ''") == [(50,)]
+        assert rows(f"select count(*) from {name} x join {name} y on x.k = y.k + 1") == [(49,)]
+        acid.sql(f"delete from {name} where k = 9")
+        assert asked() == ([(48, 1216, "v8")], 1)
+        acid.sql(f"update {name} set v = 'w' where k = 8")
+        assert asked() == ([(48, 1216, "w")], 1)
+        acid.sql(f"insert into {name} select 70, 'x'{', 1' if name == 'b' else ''}")
+        assert asked()[0] == [(49, 1286, "x")]
+    acid.sql("alter table a change column v v2 string")
+    assert rows("select v2 from a where k = 70") == [("x",)]
+    with acid.transaction() as txn:
+        txn.sql("delete from a where k > 1")
+        assert [tuple(r) for r in txn.sql("select k from a where k + 0 > 0").collect()] == [(1,)]
+    assert rows("select k from a where k + 0 > 0") == [(1,)]
 
 
 def test_a_back_quote_in_a_name_is_no_column_of_nulls(acid, rows):

@@ -59,6 +59,8 @@ _GLOB: Final = "{}[]*?\\"
 """What makes a path a glob to Spark."""
 _LITERAL_PARTITIONS: Final = 32
 """More partitions than this are one relation, joined with their values by file name."""
+_DELETES_KEPT_MAX: Final = 1 << 20
+"""Bytes of delete files; Spark's driver has up to some ten times as many for each query kept."""
 _PATH: Final = "__hiveacid_path"
 _KEY: Final = "__hiveacid_key_"
 
@@ -132,10 +134,35 @@ def _events(
             return chosen
         frames.append(chosen.rows())
     if deleting:
-        frame, where = _event_rows(spark, plan, deleting)
-        rows = _filter_deleted(spark, plan, frame.where(where), deleting)
-        frames.append(rows.selectExpr(*output))
+        frames.append(_left_over(spark, plan, deleting, output))
     return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _left_over(
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], output: Sequence[str]
+) -> DataFrame:
+    """What deletes leave over of parts; kept for the next query of the same files where few bytes
+    tell what is deleted.
+    """
+
+    def made() -> DataFrame:
+        frame, where = _event_rows(spark, plan, parts)
+        return _filter_deleted(spark, plan, frame.where(where), parts).selectExpr(*output)
+
+    snapshot, numbers = plan.snapshot, _numbers(plan.snapshot)
+    known: list[tuple[str, int, int]] = []
+    size = 0
+    for part in parts:
+        gone = [file for delta in part.directory.delete_deltas for file in delta.files]
+        size += sum(file.size_bytes for file in gone)
+        files = (*part.directory.row_files, *gone)
+        paths = _paths(part.partition, files)
+        known += [(p, f.length_bytes, f.modified_ns) for p, f in zip(paths, files, strict=True)]
+    if size > _DELETES_KEPT_MAX:
+        return made()
+    places = tuple((numbers[p.partition.values], p.partition.values) for p in parts)
+    scan = (snapshot.table.all_columns, plan.columns, tuple(output), str(snapshot.valid), places)
+    return kept(spark, scan, known, made)
 
 
 def _event_rows(

@@ -16,7 +16,7 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -109,17 +109,18 @@ class Chosen:
 
 def kept(
     spark: SparkSession,
-    schema: str,
+    scan: Hashable,
     files: Sequence[tuple[str, int, int]],
     load: Callable[[], DataFrame],
 ) -> DataFrame:
-    """The relation of files, each with its path, length and time of change, all of which a listing
-    of now says: another file of the same name is another relation.
+    """What ``load`` makes of files, or made of them for the same ``scan`` before, which says all
+    else that it depends on. Each file has its path, length and time of change, as a listing of now
+    says them: another file of the same name is another relation.
     """
     known_times = all(modified_ns for _, _, modified_ns in files)
     if not known_times or len(files) > _FILES_MAX:
         return load()
-    key = (spark, schema, tuple(files))
+    key = (spark, scan, tuple(files))
     with _LOCK:
         if key in _KEPT:
             _KEPT.move_to_end(key)
