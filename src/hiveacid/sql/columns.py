@@ -37,6 +37,12 @@ _PRIMITIVES = {
     "BINARY": "binary",
     "DATE": "date",
     "TIMESTAMPLOCALTZ": "timestamp with local time zone",
+    # names of Spark's, for its CREATE TABLE ... USING hiveacid and its texts of schemas
+    "BYTE": "tinyint",
+    "SHORT": "smallint",
+    "LONG": "bigint",
+    "TIMESTAMP_LTZ": "timestamp with local time zone",
+    "TIMESTAMP_NTZ": "timestamp",
 }
 
 
@@ -44,7 +50,7 @@ def parse_column_type(cursor: Cursor) -> HiveType:
     """A type at the cursor.
 
     Raises:
-        SqlSyntaxError: not a type of Hive's.
+        SqlSyntaxError: not a type of Hive's, nor one of them in Spark's words.
     """
     word = cursor.key
     if word in _PRIMITIVES:
@@ -109,7 +115,7 @@ def _complex(cursor: Cursor) -> HiveType:
 
 def _field(cursor: Cursor) -> tuple[str, HiveType]:
     name = cursor.small_name("column type")
-    cursor.expect(":")
+    cursor.accept(":")  # which Spark can do without
     kind = parse_column_type(cursor)
     if cursor.accept("COMMENT"):
         cursor.string()

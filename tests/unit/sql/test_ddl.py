@@ -419,6 +419,9 @@ def test_parse_one_wants_exactly_one() -> None:
 
 def test_columns_and_names_for_python() -> None:
     assert parse_columns("id int, v string comment 'x'") == (*ID, Column("v", STRING, "x"))
+    words = "a struct<b long, c: short>, d byte, e timestamp_ltz, f timestamp_ntz"  # of Spark's
+    same = "a struct<b:bigint, c:smallint>, d tinyint, e timestamplocaltz, f timestamp"
+    assert parse_columns(words) == parse_columns(same)
     assert parse_table_name("D.T") == TableName("d", "t")
     assert parse_table_name("t").database == ""
     for text in ("a.b.c", "a b", "1+1", ""):
