@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import CompactionError, InvalidInputError
+from hiveacid.errors import AcidError, CompactionError, InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.commits import STATISTICS_KEYS
@@ -77,11 +78,20 @@ def detach(context: ExecutionContext, name: TableName) -> Detached:
         CompactionError: the table is being compacted.
         LockError: not granted before the deadline.
     """
-    detached: Detached = define(context, Bound.to(context.look(), fixed(name)), _plan)
+    forgotten: list[Detached] = []
+    plan = partial(_plan, forgotten=forgotten)
+    try:
+        detached: Detached = define(context, Bound.to(context.look(), fixed(name)), plan)
+    except AcidError as error:
+        for one in forgotten:  # nobody else knows which of its rows count
+            error.add_note(f"The table is detached. This attaches it again: {one.create_table}")
+        raise
     return detached
 
 
-def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
+def _plan(
+    context: ExecutionContext, name: TableName, look: Look, *, forgotten: list[Detached]
+) -> DdlPlan:
     metastore = context.client.metastore
     table = look.definition(name)
     if table.kind is TableKind.VIEW:
@@ -103,7 +113,9 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
             )
         valid, txns = context.client.own.detach_table(name, but=transaction.id)
         left = table.without_properties(STATISTICS_KEYS)
-        return Detached(left, str(valid), str(txns)) if left.is_transactional else Detached(left)
+        lists = (str(valid), str(txns)) if left.is_transactional else ()
+        forgotten.append(Detached(left, *lists))
+        return forgotten[0]
 
     return DdlPlan(footprint.drop_table(name), run)
 

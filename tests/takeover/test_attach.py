@@ -313,6 +313,23 @@ def test_there_and_back(acid: Session, other: Session, tmp_path: Path) -> None:
     assert rows(acid) == sorted([*expected, (99, "v99", 0)])
 
 
+def test_who_hears_of_an_error_after_it_was_detached_can_attach_it(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql("insert into t values (1)")
+
+    def commit_txn(*_: object, **__: object) -> None:
+        raise MetastoreError("no answer")
+
+    with monkeypatch.context() as patch, pytest.raises(MetastoreError) as caught:
+        patch.setattr(type(acid.client.metastore), "commit_txn", commit_txn)
+        acid.detach("t")
+    (note,) = caught.value.__notes__
+    acid.sql(note[note.index("CREATE") :])
+    assert hiveacid.read_arrow(acid.table("t")).read_all().to_pylist() == [{"id": 1}]
+
+
 def test_what_is_not_detached(acid: Session, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         acid.detach("nosuch")
