@@ -209,9 +209,9 @@ def bucket_name(table: Table, bucket: int, *, statement: int = 0) -> str:
     return format_bucket_file(BucketFileName(bucket, attempt))
 
 
-def original_name(table: Table, bucket: int, *, statement: int = 0) -> str:
+def original_name(table: Table, bucket: int) -> str:
     """The name of a new file without row ids; that of a plain table, as Hive's, says no attempt."""
-    attempt = table.attempt(statement) if table.is_transactional else 0
+    attempt = table.attempt() if table.is_transactional else 0
     return format_original_file(OriginalFileName(bucket, attempt))
 
 
