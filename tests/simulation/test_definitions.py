@@ -11,13 +11,13 @@ import pytest
 from tests.sampling import sampled
 from tests.simulation import definitions
 from tests.simulation.run import Place
+from tests.simulation.test_simulation import _fresh_snapshots
 
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.tables import Table, TableName
 from hiveacid.statements import context as statement_context
 from hiveacid.statements import handlers
 from hiveacid.statements.context import Bound, DdlPlanner
-from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
 from hiveacid.txn.waiting import wait_for_lock as wait
 
@@ -72,16 +72,6 @@ def _names_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(wait(*args, **more), newer_overwrite=())
 
     monkeypatch.setattr("hiveacid.txn.transaction.wait_for_lock", wait_for_lock)
-
-
-def _fresh_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each read of a transaction sees what is committed by then."""
-
-    def valid_txns(self: Transaction) -> object:
-        self._valid_txns = self._store.valid_txns(self._id)
-        return self._valid_txns
-
-    monkeypatch.setattr(Transaction, "valid_txns", property(valid_txns))
 
 
 def _definitions_without_locks(monkeypatch: pytest.MonkeyPatch) -> None:

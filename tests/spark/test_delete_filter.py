@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from hiveacid.session import Session
 from hiveacid.spark import delete_filter, native_read, session
@@ -153,3 +154,21 @@ def test_deletes_of_no_row_that_is_read_cost_nothing(
     read.clear()
     assert rows("select v from b where k = 77") == [(77 * 17 % 11,)]
     assert len(read) == 1
+
+
+def test_partition_values_are_those_of_the_time_zone_that_the_session_has_now(
+    acid: Session, spark: SparkSession
+) -> None:
+    acid.sql(f"create table t (i int) partitioned by (p timestamp) {ACID}")
+    acid.sql("insert into t values (1, '2024-01-01 12:00:00'), (2, '2024-01-01 12:00:00')")
+    acid.sql("delete from t where i = 1")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    found = []
+    try:
+        for zone in ("UTC", "America/New_York"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            found += acid.sql("select cast(p as bigint), cast(p as string) from t").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    noon = 1_704_110_400
+    assert found == [(noon, "2024-01-01 12:00:00"), (noon + 5 * 3600, "2024-01-01 12:00:00")]

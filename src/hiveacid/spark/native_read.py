@@ -61,6 +61,8 @@ _LITERAL_PARTITIONS: Final = 32
 """More partitions than this are one relation, joined with their values by file name."""
 _DELETES_KEPT_MAX: Final = 1 << 20
 """Bytes of delete files; Spark's driver has up to some ten times as many for each query kept."""
+_CASTS_BY: Final = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+"""Settings that Spark binds to a cast, as of a partition's text, when it analyses it."""
 _PATH: Final = "__hiveacid_path"
 _KEY: Final = "__hiveacid_key_"
 
@@ -161,8 +163,9 @@ def _left_over(
     if size > _DELETES_KEPT_MAX:
         return made()
     places = tuple((numbers[p.partition.values], p.partition.values) for p in parts)
-    scan = (snapshot.table.all_columns, plan.columns, tuple(output), str(snapshot.valid), places)
-    return kept(spark, scan, known, made)
+    settings = tuple(spark.conf.get(name) for name in _CASTS_BY)
+    columns = (snapshot.table.all_columns, plan.columns, tuple(output))
+    return kept(spark, (*columns, settings, str(snapshot.valid), places), known, made)
 
 
 def _event_rows(

@@ -165,11 +165,11 @@ class SqlLocks(Part, OwnDatabase, LockManager):
             # Nobody else gets an id before the end of this unit: all there are are smaller.
             other_rows = _ask_others(unit, databases, held)
             writes = [] if txn is None else intended_writes(components)
-            unit.outlives_a_crash = False
+            unit.outlives_a_crash = were_missing = False
             newer: Answer | None = None
             if txn is not None and writes:
                 # Files that are never committed must stay invisible.
-                unit.outlives_a_crash = record_missing(unit, txn, writes)
+                unit.outlives_a_crash = were_missing = record_missing(unit, txn, writes)
                 newer = unit.ask(NEWER_OVERWRITE, txn=txn)
             if txn is not None and kind is not None and open_type(kind) is None:
                 raise not_open_error(unit, txn)
@@ -199,8 +199,8 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 if refusal is not None:
                     return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
             unit.run_many(_INSERT, _stored(request, blocked, unit.now_ms))
-            if blocked is not None or newer is None or unit.outlives_a_crash:
-                return _response(lock, blocked)  # what was recorded is gone: who asks looks again
+            if blocked is not None or newer is None or were_missing:
+                return _response(lock, blocked)  # what is not recorded may be gone: who asks looks
             found = tuple(TxnId(winner) for (winner,) in newer.rows())
             return LockResponse(lock, LockState.ACQUIRED, newer_overwrite=found)
 
