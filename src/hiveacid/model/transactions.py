@@ -129,6 +129,10 @@ SESSION_PREFIX: Final = "hiveacid-session-"
 """What the agent info (HL_AGENT_INFO) of a session's requests begins with."""
 
 
+CLAIMS: Final = "load data"
+"""What SHOW LOCKS has as the database of a file that a LOAD keeps others from."""
+
+
 @dataclass(frozen=True, slots=True)
 class LockComponent:
     """What one component of a request locks: a database, a table of it, a partition by its name.
@@ -175,8 +179,11 @@ class LockInfo:
 
     @property
     def holder(self) -> str:
-        """Whose it is, as messages name it: the transaction, or the request of a LOCK TABLE."""
-        return f"txnid:{self.txn_id}" if self.txn_id else f"lockid:{self.lock_id} (LOCK TABLE)"
+        """Whose it is, as messages name it: the transaction, or a LOCK TABLE, or a LOAD DATA."""
+        if self.txn_id:
+            return f"txnid:{self.txn_id}"
+        kind = "LOAD DATA" if self.database == CLAIMS else "LOCK TABLE"
+        return f"lockid:{self.lock_id} ({kind})"
 
     @property
     def session(self) -> str | None:

@@ -25,6 +25,7 @@ from hiveacid.storage.target import WriteResult, WriteTarget
 from hiveacid.txn.footprint import WriteKind
 from hiveacid.txn.past import partitions_then, past_snapshot
 from hiveacid.txn.transaction import Transaction
+from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -205,6 +206,7 @@ class Reader:
 class Job(Reader):
     """One statement that writes to one table, inside a transaction that holds its locks."""
 
+    unit: UnitOfWork
     table: Table
     write_id: WriteId
     """0 where the table is not transactional."""

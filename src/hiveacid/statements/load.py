@@ -2,7 +2,8 @@
 
 Where a file cannot be taken as it is - a bucketed table, a partition that the rows decide, files in
 directories - the load is an INSERT of their rows, as in Hive. Files that are moved are copied
-first and deleted when the transaction has committed: nothing is lost where it does not.
+first and deleted when the transaction has committed: nothing is lost where it does not, or where
+it is killed. A lock on each of them, which outlives the commit, keeps other LOADs away until then.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from hiveacid.statements.job import Job, Work
 from hiveacid.statements.partition_values import PartitionText, normal_text, partition_column
 from hiveacid.statements.values import Command, Insert, LoadResult
 from hiveacid.storage.filesystem import FileInfo, FileSystem
+from hiveacid.storage.locations import one_name
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.plain.readers import found_format
 from hiveacid.storage.plan.planning import plan_scan
@@ -89,7 +91,7 @@ def plan(context: ExecutionContext, statement: Load, look: Look) -> Work:
     static = _partition(table, statement)
     place = _location(statement)
     fs, path = context.files.at(place)
-    source = _Source(fs, _found(statement, place, fs, path.rstrip("/")))
+    source = _Source(fs, _found(statement, place, fs, path))
     files = source.files(deep=False)
     if (
         any(entry.is_directory for entry in source.found)
@@ -143,6 +145,7 @@ def _location(statement: Load) -> str:
 
 def _found(statement: Load, place: str, fs: FileSystem, path: str) -> tuple[FileInfo, ...]:
     """What the path names: a file, what is in a directory, or all that a pattern matches."""
+    path = path.rstrip("/")
     if any(letter in path for letter in "*?["):
         parent, _, pattern = path.rpartition("/")
         found = [e for e in fs.list_directory(parent) if fnmatchcase(_name(e.path), pattern)]
@@ -152,11 +155,14 @@ def _found(statement: Load, place: str, fs: FileSystem, path: str) -> tuple[File
         parent = path.rpartition("/")[0]
         found = [entry for entry in fs.list_directory(parent) if entry.path == path]
     if not found:
-        raise InvalidInputError(
-            f"Invalid path ''{statement.path}'': No files matching path {place}",
-            path=statement.path,
-        )
+        raise _nothing_there(statement, place)
     return tuple(entry for entry in found if not is_hidden(_name(entry.path)))
+
+
+def _nothing_there(statement: Load, place: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"Invalid path ''{statement.path}'': No files matching path {place}", path=statement.path
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +290,7 @@ class LoadWork(Work):
 
     def write(self, job: Job) -> WriteResult:
         """Copies beside the table; a table with row ids numbers its files."""
+        files = self.files if self.statement.local else self._taken(job)
         insert_statement = job.statement_ids[0] if job.statement_ids else StatementId(0)
         target = job.target(insert_statement=insert_statement, overwrite=self.statement.overwrite)
         directory = row_directory(target, statement=insert_statement)
@@ -291,7 +298,7 @@ class LoadWork(Work):
         fs.make_room(staging)
         values = tuple(self.static[key] for key in self.table.partition_keys)
         written = []
-        for number, file in enumerate(self.files):
+        for number, file in enumerate(files):
             name = _name(file.path)
             if self.table.acid_mode is AcidMode.FULL:
                 name = original_name(self.table, number)
@@ -301,8 +308,32 @@ class LoadWork(Work):
                 WrittenFile(values, directory, name, staged, FileKind.PLAIN, 0, file.size_bytes)
             )
         if not self.statement.local:
-            job.after_commit += [partial(self._remove, file.path) for file in self.files]
+            job.after_commit += [partial(self._remove, file.path) for file in files]
         return WriteResult(tuple(written), 0, 0, 0)
+
+    def _taken(self, job: Job) -> Sequence[FileInfo]:
+        """The files that nobody else has taken, kept for this transaction until it has removed
+        them: another LOAD of one waits, and finds it gone, or there still.
+
+        Raises:
+            InvalidInputError: none is left, or one is of another format by now.
+            LockError: another LOAD of one takes too long.
+        """
+        named = {file.path: one_name(self.fs.location_of(file.path)) for file in self.files}
+        job.unit.claim(named.values())
+        place, taken = _location(self.statement), job.txn.pending.sources
+        _, path = job.files.at(place)
+        source = _Source(self.fs, _found(self.statement, place, self.fs, path))
+        files = [
+            file
+            for file in source.files(deep=False)
+            if file.path in named and named[file.path] not in taken
+        ]
+        if not files:
+            raise _nothing_there(self.statement, place)
+        _check_format(source, [file for file in files if file not in self.files], self.table)
+        taken += [named[file.path] for file in files]
+        return files
 
     def result(self, written: WriteResult, write_id: WriteId) -> LoadResult:
         """Files taken; those that were to be moved go with the commit."""

@@ -254,6 +254,7 @@ def _stage(
     staging = f"{table.location}/{staging_name(txn.id, str(ids[0] if ids else number))}"
     job = Job(
         context=context,
+        unit=unit,
         txn=txn,
         view=view,
         table=table,

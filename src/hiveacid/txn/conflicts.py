@@ -360,6 +360,9 @@ class Pending:
     consumed: list[ConsumerMove] = field(default_factory=list)
     """What was read under the names of consumers."""
 
+    sources: list[str] = field(default_factory=list)
+    """Files that were taken and are to be removed: the transaction takes none of them again."""
+
     def note_statement(self, text: str | None) -> None:
         """The text of a statement of the transaction, where it has one."""
         if text:
@@ -367,7 +370,7 @@ class Pending:
 
     def _parts(self) -> tuple[list[Any], ...]:
         made = self.statistics, self.partitions, self.columns, self.facts
-        return *made, self.statements, self.consumed, self.batches
+        return *made, self.statements, self.consumed, self.batches, self.sources
 
     def mark(self) -> tuple[int, ...]:
         """What ``back_to`` needs to forget what comes after now."""

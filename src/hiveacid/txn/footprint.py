@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import sha256
 from typing import Final
 
 from hiveacid.model.commits import ReadTable
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
-from hiveacid.model.transactions import LockComponent, LockType, OperationType
+from hiveacid.model.transactions import CLAIMS, LockComponent, LockType, OperationType
 
 PARTITIONS_MAX: Final = 100
 """Of more partitions the table is locked instead, as with ``hive.locks.max.partitions``."""
+_SHOWN: Final = 100
 
 
 class WriteKind(Enum):
@@ -156,6 +158,20 @@ def drop_partitions(name: TableName, partitions: Collection[str]) -> tuple[LockC
 def drop_database(name: str) -> tuple[LockComponent, ...]:
     """DROP DATABASE."""
     return (_definition(LockType.EXCLUSIVE, name),)
+
+
+def claims(places: Collection[str]) -> tuple[LockComponent, ...]:
+    """Places that are no table's, such as the files of a LOAD: each the one name of a location.
+    The columns of the lock table are short: the end of the name, for the eye, and a hash.
+    """
+    return tuple(
+        _definition(
+            LockType.EXCLUSIVE,
+            CLAIMS,
+            f"{place[-_SHOWN:]} {sha256(place.encode()).hexdigest()[:32]}",
+        )
+        for place in places
+    )
 
 
 def _of_read(read: TableRead) -> list[LockComponent]:

@@ -358,17 +358,24 @@ class TransactionManager:
             LockError: not granted before the deadline, or given up to break a deadlock; the locks
             taken before stay.
         """
-        lock = wait_for_lock(
-            self,
-            components,
-            txn=None,
-        ).lock_id
+        lock = wait_for_lock(self, components, txn=None).lock_id
         self._held[lock] = components
         self.heartbeat.add_lock(lock)
         return lock
 
+    def claim(self, components: Sequence[LockComponent], *, agent_info: str) -> LockId:
+        """Take locks of one transaction that are to outlive its commit, waiting for them; they are
+        kept alive until they are given back. Other transactions of this manager wait for them.
+
+        Raises:
+            LockError: as ``lock``.
+        """
+        lock = wait_for_lock(self, components, txn=None, agent_info=agent_info).lock_id
+        self.heartbeat.add_lock(lock)
+        return lock
+
     def unlock(self, lock: LockId) -> None:
-        """Give such locks back (UNLOCK TABLE); nothing happens where they are lost."""
+        """Give locks of ``lock`` or ``claim`` back; nothing happens where they are lost."""
         self.heartbeat.remove_lock(lock)
         self.metastore.unlock(lock)
         self._held.pop(lock, None)  # one that stays until it times out is still no obstacle here

@@ -15,7 +15,7 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -31,8 +31,9 @@ from hiveacid.errors import (
 )
 from hiveacid.model.commits import Written
 from hiveacid.model.tables import TxnId
-from hiveacid.model.transactions import TxnState
+from hiveacid.model.transactions import SESSION_PREFIX, TxnState
 from hiveacid.txn.conflicts import Overlap, Pending
+from hiveacid.txn.footprint import claims
 from hiveacid.txn.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -78,6 +79,7 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
         self._at_commit: list[Action] = []
         self._at_end: list[Action] = []
         self._savepoints: list[tuple[str, _Mark]] = []
+        self._claimed: set[str] = set()
         self._ended = ""
         self._unknown: CommitOutcomeUnknownError | None = None
 
@@ -137,6 +139,22 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
     def on_end(self, action: Action) -> None:
         """What to do once it has ended, one way or the other; a failure is logged."""
         self._at_end.append(action)
+
+    def claim(self, places: Iterable[str]) -> None:
+        """Wait until no other transaction has a claim to the places, and keep others from them
+        until what is to be done at the end of this one is done: longer than its own locks last.
+
+        Raises:
+            LockError: somebody else has one for too long.
+        """
+        wanted = set(places) - self._claimed
+        if not wanted:
+            return
+        txn = self.txn
+        agent_info = f"{SESSION_PREFIX}claim-{txn.id}"
+        lock = txn.manager.claim(claims(sorted(wanted)), agent_info=agent_info)
+        self.on_end(functools.partial(txn.manager.unlock, lock))
+        self._claimed |= wanted
 
     @contextmanager
     def statement(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.readable import moment
 from hiveacid.model.tables import LockId, TableName, TxnId
 from hiveacid.model.transactions import (
+    CLAIMS,
     AbortReason,
     LockComponent,
     LockInfo,
@@ -62,15 +63,25 @@ class Manager(Protocol):
     ) -> None:
         """Send heartbeats until it is forgotten; only a lease can be over."""
 
+    def claim(self, components: Sequence[LockComponent], *, agent_info: str) -> LockId:
+        """Take locks that outlive the transaction whose they are; ``unlock`` gives them back."""
+
+    def unlock(self, lock: LockId) -> None:
+        """Give locks without a transaction back."""
+
     def forget(self, txn: TxnId, *, written: Collection[TableName]) -> None:
         """Send no more heartbeats; it is committed where it has written to tables."""
 
 
 def wait_for_lock(
-    manager: Manager, components: Sequence[LockComponent], *, txn: TxnId | None
+    manager: Manager,
+    components: Sequence[LockComponent],
+    *,
+    txn: TxnId | None,
+    agent_info: str | None = None,
 ) -> LockResponse:
     """Request the components and wait until all are granted; without a transaction the caller sends
-    the lock's heartbeats and gives it back.
+    the lock's heartbeats and gives it back. ``agent_info`` None is that of the manager.
 
     While it waits, abandoned transactions are timed out and deadlocks are broken; a line of the
     log, which is shown where nobody has set up logging, says for whom it waits, and what ends it.
@@ -91,7 +102,7 @@ def wait_for_lock(
         txn=txn,
         user=manager.user,
         host=manager.host,
-        agent_info=manager.agent_info,
+        agent_info=agent_info or manager.agent_info,
         zero_wait_read=settings.lock_zero_wait_reads,
     )
     response = _passing(manager, lambda mine: request(held=mine))
@@ -212,6 +223,8 @@ def _what_frees(blocker: LockInfo) -> str:
     """How the lock in the way is given back, by its owner or by an administrator."""
     if blocker.txn_id:
         return f"It ends with its transaction, or by ABORT TRANSACTIONS {blocker.txn_id}."
+    if blocker.database == CLAIMS:
+        return f"It ends with the transaction of its LOAD, or by ABORT LOCKS {blocker.lock_id}."
     return f"It ends with UNLOCK in its session, or by ABORT LOCKS {blocker.lock_id}."
 
 
