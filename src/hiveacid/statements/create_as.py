@@ -33,7 +33,12 @@ from hiveacid.statements.ddl.views import CreateView
 from hiveacid.statements.evolve import columns_of, columns_of_rows, has_no_type, renamed
 from hiveacid.statements.insert import Truncate
 from hiveacid.statements.job import Work
-from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
+from hiveacid.statements.locations import (
+    check_deletable,
+    delete_location,
+    goes_to_trash,
+    owns_files,
+)
 from hiveacid.statements.values import Insert
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
@@ -203,6 +208,8 @@ def _take_name(context: ExecutionContext, statement: RenameTable, look: Look) ->
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, new)
+        if owns_files(old):
+            check_deletable(context.files, [old.location])
         context.client.own.replace_table(old.name, by=new.name)
         if owns_files(old):
             to_trash = goes_to_trash(old, purge=False)

@@ -17,14 +17,16 @@ happens: whoever finds it without that lock drops the table.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
+    MissingFileError,
     NotFoundError,
     StorageError,
     tolerated,
@@ -44,7 +46,7 @@ from hiveacid.model.tables import (
     TxnId,
 )
 from hiveacid.model.transactions import TxnState
-from hiveacid.storage.filesystem import Files
+from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.locations import one_name
 
 _LOG = logging.getLogger(__name__)
@@ -60,6 +62,40 @@ def owns_files(table: Table) -> bool:
     if table.kind is TableKind.EXTERNAL:
         return table.properties.get("external.table.purge", "").lower() == "true"
     return table.kind is TableKind.MANAGED
+
+
+_PROBE: Final = ".hiveacid_may_delete"
+
+
+def check_deletable(files: Files, locations: Iterable[str]) -> None:
+    """Says before the catalog forgets what lies at the locations that their directories can be
+    deleted, as Hive does: a hidden file is made and deleted in them, and where there are
+    directories beside them. Those that are not there do not matter.
+
+    Raises:
+        StorageError: one cannot be written to.
+    """
+    places: dict[tuple[FileSystem, str], str] = {}
+    for location in locations:
+        fs, path = files.at(location)
+        if path.strip("/") and fs.exists(path):
+            places[fs, path] = location
+            if not fs.is_object_store:
+                places.setdefault((fs, path.rpartition("/")[0]), location)
+    for (fs, directory), location in places.items():
+        probe = f"{directory}/{_PROBE}"
+        try:
+            fs.write_bytes(probe, data=b"")
+            with suppress(MissingFileError):  # somebody else who tried has deleted it
+                fs.delete_file(probe)
+        except StorageError as error:
+            error.message = f"Nothing is dropped: {location} cannot be deleted: {error.message}"
+            error.add_note(
+                f"Make {fs.location_of(directory)} writable and say it again. Where the files are "
+                "to stay: acid.detach forgets a transactional table alone; another one is EXTERNAL "
+                "after ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='TRUE')."
+            )
+            raise
 
 
 def delete_location(files: Files, location: str, *, to_trash: bool = False) -> None:

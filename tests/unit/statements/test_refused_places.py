@@ -65,6 +65,8 @@ WRITES = {
     "compact": "alter table t compact 'major' and wait",
     "rename": "alter table t rename to u",
     "create": "create table u (id int) " + FULL,
+    "drop": "drop table t",
+    "purge": "drop table t purge",
 }
 
 
@@ -93,7 +95,7 @@ def test_a_bucket_that_is_read_only_is_told_and_the_table_is_as_it_was(
     assert acid.client.metastore.show_locks() == ()
 
 
-@pytest.mark.parametrize("name", [*WRITES, "drop"])
+@pytest.mark.parametrize("name", WRITES)
 def test_of_credentials_that_expire_each_statement_says_what_to_do(
     behind: tuple[Session, Between], name: str
 ) -> None:
@@ -102,15 +104,73 @@ def test_of_credentials_that_expire_each_statement_says_what_to_do(
     body = "<Error><Code>ExpiredToken</Code><Message>no</Message></Error>"
     between.rule = lambda *_: (400, body)
     with pytest.raises(hiveacid.AcidError) as raised:
-        acid.sql({**WRITES, "drop": "drop table t"}[name])
+        acid.sql(WRITES[name])
     between.rule = None
     told = " ".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
     assert "expired" in told and "hiveacid.s3.*" in told
-    if name == "drop":
-        assert "It is dropped, but its files stay" in told
-        assert f"Remove {acid.client.warehouse}/t" in told
-    else:
-        assert rows(acid) == [(1, "a"), (2, "b")]
+    assert rows(acid) == [(1, "a"), (2, "b")]
+
+
+DROPS = {
+    "drop table t": "wh/t",
+    "drop table t purge": "wh",
+    "drop database d cascade": "wh/d.db/t",
+    "drop database e": "wh/e.db",
+    "alter table p drop partition (k=1)": "wh/p",
+    "alter table p drop partition (k=2)": "elsewhere",
+    "create or replace table t (id string) " + FULL: "wh/t",
+    "truncate table t": "wh/t",
+    "truncate table plain": "wh/plain",
+}
+
+
+@pytest.mark.parametrize("text", DROPS)
+def test_what_cannot_be_deleted_is_not_forgotten(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    acid = hiveacid.connect(None, url, warehouse=str(tmp_path / "wh"), settings=OFF)
+    acid.sql("create database d")
+    acid.sql("create database e")
+    Path(tmp_path / "wh/e.db").mkdir(exist_ok=True)
+    for table in ("t", "d.t"):
+        acid.sql(f"create table {table} (id int) {FULL}")
+        acid.sql(f"insert into {table} values (1)")
+    acid.sql("create table plain (id int) stored as orc")
+    acid.sql("insert into plain values (1)")
+    acid.sql(f"create table p (id int) partitioned by (k int) {FULL}")
+    acid.sql(f"alter table p add partition (k=2) location '{tmp_path}/elsewhere'")
+    acid.sql("insert into p values (1, 1), (2, 2)")
+    locked = f"{tmp_path}/{DROPS[text]}"
+
+    def refusing(method: str) -> None:
+        call = getattr(FileSystem, method)
+
+        def refused(fs: FileSystem, path: str, *args: Any, **names: Any) -> Any:
+            if f"{path}/".startswith(f"{locked}/") and path != locked:
+                raise StorageError(f"no permission for {path}", path=path)
+            return call(fs, path, *args, **names)
+
+        monkeypatch.setattr(FileSystem, method, refused)
+
+    before = sorted(tmp_path.rglob("*"))
+    names = ("write_bytes", "open_output", "rename", "create_directory")
+    with monkeypatch.context():
+        for method in (*names, "delete_file", "delete_directory"):
+            refusing(method)
+        with pytest.raises(StorageError) as raised:
+            acid.sql(text)
+    monkeypatch.undo()
+    assert "no permission for" in str(raised.value)
+    if text.startswith(("drop", "create")) or "k=2" in text:
+        assert "Nothing is dropped: " in str(raised.value)
+        assert "writable and say it again" in " ".join(raised.value.__notes__)
+    assert [len(rows(acid, one)) for one in ("t", "d.t", "plain", "p")] == [1, 1, 1, 2]
+    assert "e" in acid.client.metastore.list_databases()
+    assert [one for one in sorted(tmp_path.rglob("*")) if "metastore" not in str(one)] == [
+        one for one in before if "metastore" not in str(one)
+    ]
+    acid.sql(text)
+    acid.close()
 
 
 def test_without_credentials_it_says_where_they_come_from(

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field, replace
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.model.tables import Database, TableName
 from hiveacid.statements.context import DdlPlan, ExecutionContext
-from hiveacid.statements.locations import delete_location, goes_to_trash, owns_files
+from hiveacid.statements.locations import (
+    check_deletable,
+    delete_location,
+    goes_to_trash,
+    owns_files,
+)
 from hiveacid.statements.values import Command
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
@@ -101,12 +106,15 @@ def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look
 
     def run(_: Transaction) -> None:
         tables = [metastore.get_table(TableName(name, one)) for one in metastore.list_tables(name)]
+        owned = [table for table in tables if owns_files(table)]
+        own = database.location.rstrip("/") != context.client.warehouse
+        doomed = [table.location for table in owned if statement.cascade]
+        check_deletable(context.files, [*doomed, *([database.location] if own else [])])
         metastore.drop_database(name, cascade=statement.cascade)
-        for table in tables:
-            if owns_files(table):
-                to_trash = goes_to_trash(table, purge=False)
-                delete_location(context.files, table.location, to_trash=to_trash)
-        if database.location.rstrip("/") != context.client.warehouse:
+        for table in owned:
+            to_trash = goes_to_trash(table, purge=False)
+            delete_location(context.files, table.location, to_trash=to_trash)
+        if own:
             delete_location(context.files, database.location)
 
     return DdlPlan(footprint.drop_database(name), run)

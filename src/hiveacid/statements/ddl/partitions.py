@@ -19,6 +19,7 @@ from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableNa
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
 from hiveacid.statements.locations import (
+    check_deletable,
     check_free,
     delete_location,
     drop_note,
@@ -161,13 +162,14 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
         root = table.location.rstrip("/")
         owned = doomed if owns_files(table) else ()
         inside = [one for one in owned if one.location.startswith(f"{root}/")]
+        elsewhere = [one.location for one in owned if one not in inside]
+        check_deletable(context.files, elsewhere)
         if inside:
             _drop_hidden(context, table, doomed, inside, transaction.id, to_trash=to_trash)
         else:
             context.client.metastore.drop_partitions(table.name, [one.values for one in doomed])
-        for one in owned:
-            if one not in inside:
-                delete_location(context.files, one.location, to_trash=to_trash)
+        for location in elsewhere:
+            delete_location(context.files, location, to_trash=to_trash)
 
     to_trash = goes_to_trash(table, purge=statement.purge)
     names = [partition_name(table.partition_keys, one.values) for one in doomed]

@@ -62,6 +62,7 @@ from hiveacid.statements.context import (
 )
 from hiveacid.statements.ddl.definitions import checked, with_file_settings
 from hiveacid.statements.locations import (
+    check_deletable,
     check_free,
     check_place,
     delete_location,
@@ -367,6 +368,8 @@ def drop_table(context: ExecutionContext, statement: DropTable, look: Look) -> D
         raise InvalidInputError("Cannot drop a view with DROP TABLE", view=str(table.name))
 
     def run(_: Transaction) -> None:
+        if owns_files(table):
+            check_deletable(context.files, [table.location])
         context.client.metastore.drop_table(table.name)
         if owns_files(table):
             to_trash = goes_to_trash(table, purge=statement.purge)
