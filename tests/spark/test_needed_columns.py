@@ -44,7 +44,7 @@ def test_some_columns_are_for_spark_the_part_of_a_table_that_they_are_of_flat_fi
     read = spark._jvm.PythonSQLUtils.explainString(
         acid.sql("select v, s1 from wide where k + 0 > 0")._jdf.queryExecution(), "formatted"
     )
-    assert "row:struct<k:bigint,v:int,s1:string,__hiveacid_rest:" in read
+    assert "struct<row:struct<k:bigint,v:int,s1:string>>" in read
     assert acid.sql("select count(*), count(s8) from wide where rand() >= 0").collect() == [
         (999, 999)
     ]

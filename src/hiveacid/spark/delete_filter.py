@@ -259,8 +259,9 @@ def _packed(columns: Sequence[str], ranges: Ranges | None) -> str | None:
     widths = [(high - low).bit_length() for low, high in ranges]
     if sum(widths) > _PACKED_BITS:
         return None
+    # not BETWEEN, of which Spark makes a projection that keeps it from leaving out fields of `row`
     inside = " and ".join(
-        f"{name} between {low}L and {high}L"
+        f"{name} >= {low}L and {name} <= {high}L"
         for name, (low, high) in zip(columns, ranges, strict=True)
     )
     shift = 0

@@ -1,9 +1,9 @@
 """Files that Spark's own readers read: row events in ORC, and rows of tables without them.
 
-The six event columns are read with Spark's vectorised ORC reader. The ORC library recognises
-their names and fails on any narrower root schema, so every read is pinned: a filter that is always
-true and mentions the five system columns and one cheap leaf of ``row`` keeps them all in the read
-schema, and nested column pruning then works for the rest (docs/measured.md).
+Event files are read with Spark's vectorised ORC reader. The ORC library knows them by the names of
+their six columns, and breaks where the schema that it is given has fewer. So Spark is made to give
+it all six, and beside them the numbers of those to decode, as it does for files whose columns it
+takes by position (``_BY_NUMBER``; docs/measured.md 1 and 42).
 
 Files are given one by one, never as directories: Spark lists again, and a delete file that went
 missing between our listing and Spark's must be an error, not rows that come back.
@@ -24,7 +24,6 @@ from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
-from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
 from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.delete_filter import (
     PART,
@@ -34,7 +33,7 @@ from hiveacid.spark.delete_filter import (
     without_marked,
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
-from hiveacid.spark.scan_size import REST, rest_of
+from hiveacid.spark.scan_size import rest_of
 from hiveacid.spark.session import (
     ROW_ID_COLUMN,
     Chosen,
@@ -63,6 +62,21 @@ _DELETES_KEPT_MAX: Final = 1 << 20
 """Bytes of delete files; Spark's driver has up to some ten times as many for each query kept."""
 _CASTS_BY: Final = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """Settings that Spark binds to a cast, as of a partition's text, when it analyses it."""
+_EVENT_FILES: Final = "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat"
+"""By its class: what the session calls "orc" may be another reader, which cannot read them so."""
+_BY_NUMBER: Final = {
+    "orc.include.columns": "true",
+    "orc.force.positional.evolution": "${orc.include.columns}",
+}
+"""Spark, which finds "true" in the second, hands over all columns of the schema and the numbers of
+those that it needs. It writes these in the place of the first: so ORC, which looks at the second
+later, finds no "true" in it, and looks the fields of ``row`` up by their names."""
+_GUARD: Final = t.StructField(
+    "__hiveacid_guard", t.MapType(t.BinaryType(), t.ArrayType(t.BooleanType()))
+)
+"""The first field of ``row``. No file has it, nobody asks for it, and Spark leaves it out like all
+that nobody asks for. Should it ever do so without telling ORC, each field would have the values of
+the one before: the first that is read would be this map, of which Spark makes an error."""
 _PATH: Final = "__hiveacid_path"
 _KEY: Final = "__hiveacid_key_"
 
@@ -176,28 +190,17 @@ def _event_rows(
     numbers = _numbers(snapshot)
     groups = [(p.partition, p.directory.row_files) for p in parts]
     columns = snapshot.table.columns
-    read = [c for c in columns if c.name in plan.columns]
-    read = read or [c for c in columns if c.name == _cheap_leaf(columns)[0]]
-    row = _fields(read)
+    read = [column for column in columns if column.name in plan.columns]
     rest = rest_of(columns, read)
-    if rest is not None:
-        row = row.add(REST, rest)
-    rows = _read_events(spark, snapshot.table, groups, row=row, numbers=numbers)
-    pin = _pin(snapshot.table, [_cheap_leaf(read), *([] if rest is None else [(REST,)])])
-    return rows, _live(snapshot, parts, pin=pin)
+    rows = _read_events(
+        spark, snapshot.table, groups, columns=read, operation=rest, numbers=numbers
+    )
+    return rows, _visible(snapshot, parts, delete=False)
 
 
 def _numbers(snapshot: Snapshot) -> Mapping[tuple[str | None, ...], int]:
     """What partitions are called in the column ``PART``."""
     return {part.partition.values: index for index, part in enumerate(snapshot.parts)}
-
-
-def _live(
-    snapshot: Snapshot, parts: Sequence[SnapshotPart], *, pin: str, delete: bool = False
-) -> str:
-    """Which events have valid write ids; true of them, it reads all root columns."""
-    visible = _visible(snapshot, parts, delete=delete)
-    return pin if visible is None else f"{pin} and {visible}"
 
 
 def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
@@ -230,10 +233,10 @@ def _filter_deleted(
     )
     if known.rows == 0:
         return rows
-    columns = snapshot.table.columns
-    gone = _read_events(spark, snapshot.table, groups, row=_fields(columns), numbers=numbers)
-    pin = _pin(snapshot.table, [_cheap_leaf(columns)], operation=events.Operation.DELETE)
-    gone = gone.where(_live(snapshot, parts, pin=pin, delete=True))
+    gone = _read_events(
+        spark, snapshot.table, groups, columns=(), operation=t.IntegerType(), numbers=numbers
+    )
+    gone = gone.where(_visible(snapshot, parts, delete=True)).where(_is_delete(snapshot.table))
     parts_deleted = [numbers[partition.values] for partition, _ in groups]
     return without_deleted(rows, gone, known=known, parts=parts_deleted)
 
@@ -243,11 +246,12 @@ def _read_events(
     table: Table,
     groups: Sequence[tuple[Partition, Sequence[DataFile]]],
     *,
-    row: t.StructType,
+    columns: Iterable[Column],
+    operation: t.DataType,
     numbers: Mapping[tuple[str | None, ...], int],
 ) -> DataFrame:
-    """The six event columns, the partition columns and, in a partitioned table, the partition's
-    number.
+    """The six event columns, of ``row`` some columns of the table, the partition columns and, in a
+    partitioned table, the partition's number. A column that nobody reads may have any type here.
 
     One relation for each partition, with its values as literals: Spark appends partition columns
     that it finds in paths to the schema it gives the ORC reader, which then is not the six columns
@@ -255,12 +259,12 @@ def _read_events(
     """
     schema = t.StructType(
         [
-            t.StructField(events.OPERATION, t.IntegerType()),
+            t.StructField(events.OPERATION, operation),
             t.StructField(events.ORIGINAL_TRANSACTION, t.LongType()),
             t.StructField(events.BUCKET, t.IntegerType()),
             t.StructField(events.ROW_ID, t.LongType()),
             t.StructField(events.CURRENT_TRANSACTION, t.LongType()),
-            t.StructField(events.ROW, row),
+            t.StructField(events.ROW, t.StructType([_GUARD, *_fields(columns)])),
         ]
     )
     if len(groups) > _LITERAL_PARTITIONS:
@@ -283,7 +287,7 @@ def _relation(
     known = [(path, f.size_bytes, f.modified_ns) for path, f in zip(paths, files, strict=True)]
 
     def load() -> DataFrame:
-        return _load(spark, _reader(spark, schema).format("orc"), paths)
+        return _load(spark, _event_reader(spark, schema), paths)
 
     return kept(spark, schema.json(), known, load)
 
@@ -305,7 +309,7 @@ def _joined(
     A union of as many relations takes Spark longer to plan than to run.
     """
     places = {path: partition for partition, files in groups for path in _paths(partition, files)}
-    frame = _load(spark, _reader(spark, schema).format("orc"), list(places))
+    frame = _load(spark, _event_reader(spark, schema), list(places))
     by_path = {_plain_path(path): partition for path, partition in places.items()}
     rows = []
     for name in frame.inputFiles():
@@ -335,65 +339,20 @@ def _fields(columns: Iterable[Column]) -> t.StructType:
     return t.StructType([t.StructField(c.name, spark_type(c.type)) for c in columns])
 
 
-def _pin(
-    table: Table,
-    paths: Sequence[Sequence[str]],
-    *,
-    operation: events.Operation = events.Operation.INSERT,
-) -> str:
-    """True on a healthy file. It names all five system columns and what is at ``paths`` in the row,
-    a leaf of the file's among it, which keeps all six root columns in the read schema, and decides
-    by the first: a count over the pin costs twice a count over a flat file. One expression, not a
-    conjunction, so that Spark has nothing to push down to the ORC reader, which would evaluate it
-    and prune nothing.
-
-    Of files with rows the tails have proved that they hold inserts only; of delete files nobody
-    has, and an event of another kind there is an error.
+def _is_delete(table: Table) -> str:
+    """True of an event of a delete file; another kind there is an error. Of files with rows the
+    tails have proved that they hold inserts only, of delete files nobody has.
     """
-    there = " or ".join(f"{quoted(events.ROW, *path)} is not null" for path in paths)
-    named = (
-        f"coalesce(cast({events.OPERATION} as bigint), {events.ORIGINAL_TRANSACTION},"
-        f" cast({events.BUCKET} as bigint), {events.ROW_ID}, {events.CURRENT_TRANSACTION},"
-        f" case when {there} then 1L end)"
-    )
-    if operation is events.Operation.INSERT:
-        return f"{named} is not null"
-    wrong = f"{FOREIGN_FILE_MARK}: no {operation.name.lower()} event where {table.name} holds them"
+    wrong = f"{FOREIGN_FILE_MARK}: no delete event where {table.name} holds them"
     return (
-        f"case when {events.OPERATION} = {int(operation)} then {named}"
-        f" else cast(raise_error('{wrong}') as bigint) end is not null"
+        f"case when {events.OPERATION} = {int(events.Operation.DELETE)} then true"
+        f" else cast(raise_error('{wrong}') as boolean) end"
     )
 
 
-def _cheap_leaf(columns: Sequence[Column]) -> tuple[str, ...]:
-    """The path of a leaf that costs little to read: a narrow fixed-width column where there is
-    one.
-    """
-
-    def cost(kind: HiveType) -> int:
-        if isinstance(kind, ListType | MapType | StructType | UnionType):
-            return len(_LEAF_COST) + 1
-        return _LEAF_COST.get(str(kind), len(_LEAF_COST))
-
-    best = min(columns, key=lambda column: cost(column.type))
-    path, kind = [best.name], best.type
-    while isinstance(kind, StructType):
-        name, kind = min(kind.fields, key=lambda field: cost(field[1]))
-        path.append(name)
-    return tuple(path)
-
-
-_LEAF_COST: Final = {
-    name: index
-    for index, name in enumerate(
-        ("boolean", "tinyint", "smallint", "int", "date", "bigint", "float", "double")
-    )
-}
-
-
-def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool) -> str | None:
-    """currentTransaction is a valid write id; None where every delta's range is valid as a whole
-    (format.md 4.3).
+def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool) -> str:
+    """Which events count: those whose currentTransaction is a valid write id; all where every
+    delta's range is valid as a whole (format.md 4.3).
     """
     mixed = [
         delta.name
@@ -402,7 +361,7 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
         if delta.name.is_delete is delete and not delta.all_valid
     ]
     if not mixed:
-        return None
+        return "true"
     valid: ValidWriteIdList = snapshot.valid
     low = min(name.min_write_id for name in mixed)
     high = max(name.max_write_id for name in mixed)
@@ -431,6 +390,10 @@ def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     reader = spark.read.schema(schema).option("__globPaths__", "false")
     # Whatever the session says: a file that is gone or damaged is never passed over.
     return reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+
+
+def _event_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
+    return _reader(spark, schema).format(_EVENT_FILES).options(**_BY_NUMBER)
 
 
 def _load(spark: SparkSession, reader: DataFrameReader, paths: list[str]) -> DataFrame:

@@ -10,22 +10,17 @@ from pyspark.sql import types as t
 from hiveacid.model.tables import Column
 from hiveacid.model.types import DecimalType, HiveType
 
-REST: Final = "__hiveacid_rest"
-"""A column that no file has, so to read it costs nothing."""
-_LEAVES_MAX: Final = 95
-"""Spark vectorises no scan of more columns than a hundred, of which five are the system's."""
-_LEAVES_SPARED: Final = 10
-_REST_FEW: Final = 20
-"""Of a read that is not vectorised, unless Spark leaves most of it out."""
+_FIELDS_MAX: Final = 100
+"""A batch of Spark's has room for a value of each, though none is read."""
 _REST_KINDS: Final = (
     (t.BinaryType(), 100),
     (t.StringType(), 20),
     (t.LongType(), 8),
     (t.IntegerType(), 4),
-    (t.BooleanType(), 1),
 )
 """With what Spark takes a value of each for, in bytes."""
-_SYSTEM_BYTES: Final = 32
+_SYSTEM_BYTES: Final = 28
+"""Of the system columns without ``operation``."""
 _LONG_DIGITS: Final = 18
 _WIDTHS: Final = {
     "boolean": 1,
@@ -42,8 +37,9 @@ _WIDTHS: Final = {
 }
 
 
-def rest_of(table: Sequence[Column], read: Sequence[Column]) -> t.StructType | None:
-    """What stands in ``row`` for columns that are not read.
+def rest_of(table: Sequence[Column], read: Sequence[Column]) -> t.DataType:
+    """What Spark is told that ``operation`` is, which is not read of files with rows: as wide as
+    the columns that are not read either.
 
     A scan is as large for Spark as its files, by how much of a row it takes; which columns of
     ``row`` it takes, Spark settles before it reckons. Without the rest three columns of a large
@@ -54,23 +50,13 @@ def rest_of(table: Sequence[Column], read: Sequence[Column]) -> t.StructType | N
     """
     left = sum(_width(c.type) for c in table) - _SYSTEM_BYTES
     left = left // 2 if len(read) == len(table) else left - sum(_width(c.type) for c in read)
-    room = _room(sum(_leaves(c.type) for c in read))
     kinds: list[t.DataType] = []
     for kind, size in _REST_KINDS:
-        count = min(max(left, 0) // size, room - len(kinds))
+        count = min(max(left, 0) // size, _FIELDS_MAX - len(kinds))
         kinds += [kind] * count
         left -= count * size
     fields = [t.StructField(f"c{number}", kind) for number, kind in enumerate(kinds)]
-    return t.StructType(fields) if fields else None
-
-
-def _room(leaves: int) -> int:
-    """How many columns more a read of so many may have, and be vectorised."""
-    return _REST_FEW if leaves > _LEAVES_MAX else max(_LEAVES_MAX - _LEAVES_SPARED - leaves, 0)
-
-
-def _leaves(kind: HiveType) -> int:
-    return sum(map(_leaves, kind.children)) or 1
+    return t.StructType(fields) if fields else t.IntegerType()
 
 
 def _width(kind: HiveType) -> int:

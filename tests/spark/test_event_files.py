@@ -1,0 +1,131 @@
+"""Event files as Spark's ORC reader has them: whatever the session is set to, and never the values
+of another column.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+
+from hiveacid.spark import arrow_read, native_read
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+COLUMNS = (
+    "a bigint, b bigint, c bigint, s string, u string, d decimal(15,2), at timestamp,"
+    " st struct<x:bigint,y:bigint,z:string>, ar array<struct<p:bigint,q:bigint>>,"
+    " m map<string,struct<g:bigint,h:bigint>>"
+)
+ROWS = """
+    select id a, id * 10 b, if(id % 7 = 0, null, id * 100) c, concat('s', id) s,
+        if(id % 5 = 0, null, concat('u', id)) u, cast(id / 4 as decimal(15,2)) d,
+        timestamp_seconds(id * 1000) at,
+        if(id % 11 = 0, null, named_struct('x', id * 2, 'y', nullif(id * 4, 8), 'z', 'z')) st,
+        if(id % 13 = 0, null, array(named_struct('p', id, 'q', id + 1))) ar,
+        map('k', named_struct('g', id, 'h', id + 1)) m
+    from range(0, 300, 1, 2)"""
+QUERIES = (
+    "select count(*), max(b), max(u) from {} where rand() >= 0",
+    "select c, a from {} where b > 100 and c is not null",
+    "select st.y, ar[0].q, m['k'].h, d from {} where st.x > 50",
+    "select u, at from {} where u is null or at > timestamp'1970-01-02'",
+    "select x.a, y.st.z, y.c from {} x join {} y on x.a = y.b where y.u is not null",
+    "select a, e.p from {} lateral view explode(ar) z as e where e.q % 2 = 0",
+    "select a from {} v where exists (select 1 from {} w where w.b = v.c and w.st.x > 10)",
+    "select s from (select s, b, row_number() over (partition by a % 3 order by b desc) n from {})"
+    " where n < 5",
+    "select b from {} where a < 9 union all select c from {} where c > (select avg(c) from {})",
+)
+SETTINGS = (
+    {},
+    {"spark.sql.orc.enableVectorizedReader": "false"},
+    {"spark.sql.orc.enableNestedColumnVectorizedReader": "false"},
+    {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
+    {"spark.sql.caseSensitive": "true"},
+    {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"},
+    {"spark.sql.sources.useV1SourceList": ""},
+    {"spark.sql.orc.filterPushdown": "false"},
+)
+
+
+@contextmanager
+def settings(spark, wanted):
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    yield
+    for name in wanted:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
+def both(acid, spark, monkeypatch):
+    """A table in two deltas of two files each, of which rows are deleted, and a view of its rows;
+    Spark reads them.
+    """
+    monkeypatch.setattr(arrow_read, "in_driver", lambda *_, **__: None)
+    acid.sql(f"create table v ({COLUMNS}) {ACID}")
+    acid.sql(f"insert into v {ROWS}")
+    acid.sql(f"insert into v {ROWS}")
+    acid.sql("delete from v where a >= 250")
+    left = f"select * from ({ROWS}) where a < 250"
+    spark.sql(f"{left} union all {left}").createOrReplaceTempView("expected_rows")
+
+
+@pytest.mark.parametrize("wanted", SETTINGS, ids=lambda one: next(iter(one), "none"))
+def test_rows_are_right_whatever_the_session_is_set_to(acid, spark, both, routes, wanted):
+    with settings(spark, wanted):
+        for query in QUERIES:
+            expected = sorted(map(str, spark.sql(query.replace("{}", "expected_rows")).collect()))
+            assert expected, query
+            assert sorted(map(str, acid.sql(query.replace("{}", "v")).collect())) == expected, query
+    assert "rows" in routes
+    assert "in_workers" not in routes
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("fields", ["b bigint", "s string", "m map<string,struct<g:bigint>>"])
+def test_fields_that_spark_leaves_out_and_orc_does_not_are_an_error(spark, both, tmp_path, fields):
+    """Each would have the values of the one before it. No Spark that is known does this."""
+    jvm, session = spark._jvm, spark._jsparkSession
+    system = (
+        "operation int, originalTransaction bigint, bucket int, rowId bigint,"
+        " currentTransaction bigint"
+    )
+    (file,) = tmp_path.glob("wh/v/delta_0000001_*/bucket_00000*")
+    size = file.stat().st_size
+
+    def read(told_to_orc):
+        """The first batch; ``told_to_orc`` before the fields that Spark takes."""
+        options = {**native_read._BY_NUMBER, "returning_batch": "true"}
+        options = jvm.PythonUtils.toScalaMap(options)
+        schema = jvm.org.apache.spark.sql.types.DataType.fromDDL
+        row = ", ".join(one.replace(" ", ": ", 1) for one in (*told_to_orc, fields))
+        reader = jvm.org.apache.spark.sql.execution.datasources.orc.OrcFileFormat()
+        reader = reader.buildReaderWithPartitionValues(
+            session,
+            schema(f"{system}, row struct<{row}>"),
+            jvm.org.apache.spark.sql.types.StructType(),
+            schema(f"row struct<{fields.replace(' ', ': ', 1)}>"),
+            jvm.PythonUtils.toSeq([]),
+            options,
+            session.sessionState().newHadoopConfWithOptions(options),
+        )
+        batches = reader.apply(
+            jvm.org.apache.spark.sql.execution.datasources.PartitionedFile(
+                jvm.org.apache.spark.sql.catalyst.InternalRow.empty(),
+                jvm.org.apache.spark.paths.SparkPath.fromPathString(str(file)),
+                0,
+                size,
+                spark.sparkContext._gateway.new_array(jvm.java.lang.String, 0),
+                0,
+                size,
+                jvm.PythonUtils.toScalaMap({}),
+            )
+        )
+        assert batches.hasNext()
+        return batches.next()
+
+    guard = f"{native_read._GUARD.name} {native_read._GUARD.dataType.simpleString()}"
+    assert read([]).numRows() == 150
+    with pytest.raises(Exception, match="ClassCastException"):
+        read([guard])
