@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hiveacid.spark import arrow_read, native_read
+from hiveacid.spark import arrow_read, delete_filter, native_read
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 COLUMNS = (
@@ -46,6 +46,7 @@ SETTINGS = (
     {"spark.sql.sources.useV1SourceList": ""},
     {"spark.sql.orc.filterPushdown": "false"},
 )
+IDS = ["writeid", "bucketid", "rowid"]
 
 
 @contextmanager
@@ -80,6 +81,44 @@ def test_rows_are_right_whatever_the_session_is_set_to(acid, spark, both, routes
             assert sorted(map(str, acid.sql(query.replace("{}", "v")).collect())) == expected, query
     assert "rows" in routes
     assert "in_workers" not in routes
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"EVENTS_HERE_MAX": 0, "_PACKED_BITS": 0}], ids=["bits", "join"]
+)
+def test_a_column_called_as_a_system_column_hides_no_row(acid, rows, monkeypatch, limits):
+    """ORC, asked for ``bucket`` or, in whatever case, ``rowId``, looks at the table's column."""
+    monkeypatch.setattr(arrow_read, "in_driver", lambda *_, **__: None)
+    for name, limit in limits.items():
+        monkeypatch.setattr(delete_filter, name, limit)
+    system = "operation int, originaltransaction bigint, bucket int, rowid bigint"
+    acid.sql(f"create table v (k int, {system}, currenttransaction bigint, w int) {ACID}")
+    acid.sql("insert into v select id, -7, -7, -7, -7, 1000000, 0 from range(0, 20, 1, 1)")
+    acid.sql("insert into v select id, null, null, null, null, null, 0 from range(20, 40, 1, 1)")
+    columns = "count(*), sum(bucket), sum(rowid), sum(operation), sum(originaltransaction)"
+    assert rows(f"select {columns} from v where ROW__ID.bucketid >= 0 and ROW__ID.rowid = 3") == [
+        (2, -7, -7, -7, -7)
+    ]
+    assert rows(f"select {columns} from v where ROW__ID.writeid = 2") == [(20, *[None] * 4)]
+    found, again = (acid.sql(f"select {one}, ROW__ID from v") for one in "kw")
+    assert found.select("ROW__ID.*").join(again.select("ROW__ID.*"), IDS).count() == 40
+    acid.sql("delete from v where k % 2 = 0")
+    assert rows("select count(*), sum(k), count(bucket) from v where rand() >= 0") == [
+        (20, 400, 10)
+    ]
+    acid.sql("update v set w = 1 where k in (select rowid + 12 from v) or bucket is null")
+    assert rows("select w, count(*), sum(k) from v where rand() >= 0 group by w order by w") == [
+        (0, 9, 95),
+        (1, 11, 305),
+    ]
+    with pytest.raises(RuntimeError), acid.transaction() as txn:
+        txn.sql("insert into v (k, currenttransaction) values (100, -1)")
+        raise RuntimeError
+    acid.sql("insert into v (k, currenttransaction) values (101, 1000000)")
+    acid.sql("alter table v compact 'minor' and wait")
+    assert rows("select count(*), sum(k), count(currenttransaction) from v where rand() >= 0") == [
+        (21, 501, 11)
+    ]
 
 
 @pytest.mark.jvm

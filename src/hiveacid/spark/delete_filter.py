@@ -52,7 +52,7 @@ and merged: Spark takes the bytes of the files, which are compressed well, for t
 """
 
 _PACKED_BITS: Final = 63
-_IDENTITY: Final = (events.ORIGINAL_TRANSACTION, events.BUCKET, events.ROW_ID)
+IDENTITY: Final = (events.ORIGINAL_TRANSACTION, events.BUCKET, events.ROW_ID)
 _FIRST_IDENTITY_COLUMN: Final = 2
 """ORC column number of originalTransaction (format.md 4.1)."""
 Ranges = tuple[tuple[int, int], ...]
@@ -136,7 +136,7 @@ def without_marked(spark: SparkSession, rows: DataFrame, marks: DeleteMarks) -> 
     return _anti_joined(
         rows,
         _marked(spark, marks).hint("broadcast"),
-        keys=((*_IDENTITY[:2], run), (*_IDENTITY[:2], _RUN)),
+        keys=((*IDENTITY[:2], run), (*IDENTITY[:2], _RUN)),
         ranges=marks.ranges if PART in rows.columns else marks.ranges[1:],
         kept=(_WORDS,),
         condition=f"shiftrightunsigned({word}, cast({events.ROW_ID} & 63 as int)) & 1 = 1",
@@ -197,7 +197,7 @@ def read_delete_events(files: Iterable[tuple[FileSystem, str]]) -> DeleteEvents:
         check_acid(tail, path)
         rows += tail.rows
         if tail.rows:
-            numbers = range(first, first + len(_IDENTITY))
+            numbers = range(first, first + len(IDENTITY))
             found.append([integer_range(tail, number) for number in numbers])
     known = [[one for one in column if one is not None] for column in zip(*found, strict=True)]
     if not found or any(len(column) < len(found) for column in known):
@@ -219,10 +219,18 @@ def without_deleted(
     ranges = known.ranges
     if ranges is not None and PART in rows.columns:
         ranges = ((min(parts), max(parts)), *ranges)
-    return _anti_joined(rows, deletes.hint(hint), keys=(_IDENTITY,) * 2, ranges=ranges)
+    return _anti_joined(rows, deletes.hint(hint), keys=(IDENTITY,) * 2, ranges=ranges)
 
 
 # -------------------------------------------------------------------- the join of both
+
+
+def not_pushed(column: str) -> str:
+    """The values of a system column, none of which is NULL, in a form of which Spark pushes nothing
+    down to ORC: that would ask the statistics of a column of the table's of that name (``bucket``,
+    ``rowid``), and leave out stripes with rows, or with deletes.
+    """
+    return f"coalesce({column}, 0)"
 
 
 def _anti_joined(
@@ -242,7 +250,7 @@ def _anti_joined(
     for identity in keys:
         columns = (PART, *identity) if PART in rows.columns else tuple(identity)
         packed = _packed(columns, ranges)
-        sides.append(columns if packed is None else (packed,))
+        sides.append(tuple(map(not_pushed, columns)) if packed is None else (packed,))
     left, right = sides
     numbers = range(len(left))
     rows = rows.selectExpr("*", *[f"{left[n]} as {KEY}{n}" for n in numbers])

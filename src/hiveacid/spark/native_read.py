@@ -26,7 +26,9 @@ from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.delete_filter import (
+    IDENTITY,
     PART,
+    not_pushed,
     read_delete_events,
     read_marks,
     without_deleted,
@@ -210,9 +212,10 @@ def _output(plan: ScanPlan, *, row_ids: bool) -> list[str]:
         for name in plan.columns
     ]
     if row_ids:
+        write_id, bucket, row_id = map(not_pushed, IDENTITY)
         columns.append(
-            f"named_struct('writeid', {events.ORIGINAL_TRANSACTION}, 'bucketid', {events.BUCKET},"
-            f" 'rowid', {events.ROW_ID}) as {ROW_ID_COLUMN}"
+            f"named_struct('writeid', {write_id}, 'bucketid', {bucket}, 'rowid', {row_id})"
+            f" as {ROW_ID_COLUMN}"
         )
     return columns
 
@@ -365,9 +368,10 @@ def _visible(snapshot: Snapshot, parts: Sequence[SnapshotPart], *, delete: bool)
     valid: ValidWriteIdList = snapshot.valid
     low = min(name.min_write_id for name in mixed)
     high = max(name.max_write_id for name in mixed)
-    seen = f"{events.CURRENT_TRANSACTION} <= {valid.hwm}L"
+    write_id = not_pushed(events.CURRENT_TRANSACTION)
+    seen = f"{write_id} <= {valid.hwm}L"
     hidden = ", ".join(f"{w}L" for w in valid.exceptions if low <= w <= high)
-    return f"{seen} and {events.CURRENT_TRANSACTION} not in ({hidden})" if hidden else seen
+    return f"{seen} and {write_id} not in ({hidden})" if hidden else seen
 
 
 # -------------------------------------------------------------------- files as Spark is told them
