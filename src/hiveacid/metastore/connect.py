@@ -25,12 +25,13 @@ from hiveacid.metastore.sql import catalog_schema, schema
 from hiveacid.metastore.sql.cleaning import SqlCleaning
 from hiveacid.metastore.sql.compactions import SqlCompactions
 from hiveacid.metastore.sql.conflicts import SqlCommits
+from hiveacid.metastore.sql.databases import SqlDatabases
 from hiveacid.metastore.sql.dialect import Dialect
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit, repeats_transient
 from hiveacid.metastore.sql.history import SqlHistory
 from hiveacid.metastore.sql.housekeeping import SqlHousekeeping
 from hiveacid.metastore.sql.locks import SqlLocks
-from hiveacid.metastore.sql.partitions import SqlDatabases, SqlPartitions
+from hiveacid.metastore.sql.partitions import SqlPartitions
 from hiveacid.metastore.sql.pins import SqlPins
 from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.sqlite import SqliteDialect
