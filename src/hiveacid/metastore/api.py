@@ -378,6 +378,7 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
+        partitions: Sequence[tuple[TableName, Sequence[Partition]]] = (),
         batches: Sequence[StreamBatch] = (),
         moves: Sequence[ConsumerMove] = (),
         note: CommitNote | None = None,
@@ -390,9 +391,10 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         committed.
 
         ``statistics`` change with it; those of what was written without are given up. ``columns``
-        are appended to tables that it holds exclusively. ``batches`` are kept as the last ones of
-        their streams, ``moves`` as where consumers go on: ConflictError, and nothing is done, where
-        one was overtaken by somebody else. ``note`` is kept of it. With ``reads``, what a
+        are appended to tables that it holds exclusively, ``partitions`` made where they are not
+        there. ``batches`` are kept as the last ones of their streams, ``moves`` as where consumers
+        go on: ConflictError, and nothing is done, where one was overtaken by somebody else, or a
+        partition is in another place. ``note`` is kept of it. With ``reads``, what a
         serializable transaction read, it is aborted where it wrote anything and another committed a
         write to what it read that it does not see; such commits take place one after the other.
 

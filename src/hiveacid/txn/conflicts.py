@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
 from hiveacid.layout.directories import partition_name
-from hiveacid.metastore.api import Catalog, LockResponse, Metastore, own
+from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.commits import (
     CommittedWrite,
     ConflictUnit,
@@ -422,22 +422,7 @@ class Pending:
                 found.setdefault(partition.values, partition)
         return tuple(found.values())
 
-    def make_partitions(self, catalog: Catalog) -> None:
-        """Make them now; those that exist stay as they are.
-
-        Raises:
-            ConflictError: somebody made one of them in another place, where nothing was written.
-            MetastoreError: the metastore failed.
-        """
-        for table in dict.fromkeys(name for name, _ in self.partitions):
-            wanted = self.with_new(table, ())
-            if len(catalog.add_partitions(table, wanted)) == len(wanted):
-                continue
-            there = {one.values: one.location for one in catalog.list_partitions(table)}
-            for one in wanted:
-                if there.get(one.values) != one.location:
-                    raise ConflictError(
-                        f"Partition {one.values} of {table} was added in another place meanwhile: "
-                        f"what was written is in {one.location}",
-                        table=str(table),
-                    )
+    def new_partitions(self) -> tuple[tuple[TableName, tuple[Partition, ...]], ...]:
+        """Those of each table that the commit is to make, each once."""
+        tables = dict.fromkeys(name for name, _ in self.partitions)
+        return tuple((table, self.with_new(table, ())) for table in tables)

@@ -318,7 +318,6 @@ class Transaction(AbstractContextManager["Transaction"]):
         """
         self.require_open()
         try:
-            self.pending.make_partitions(self._store)
             if overlap is None:
                 self._commit_or_look_up(ConflictUnit.PARTITION, ())
             else:
@@ -461,6 +460,7 @@ class Transaction(AbstractContextManager["Transaction"]):
             reads=self._reads.as_of(self.valid_txns) if self._reads.is_serializable else None,
             statistics=tuple(pending.statistics),
             columns=tuple(pending.columns),
+            partitions=pending.new_partitions(),
             batches=tuple(pending.batches),
             moves=pending.moves(),
             note=pending.note(self._write_ids, application=self.manager.application),

@@ -18,6 +18,7 @@ from hiveacid.metastore.api import OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Part, Unit, one_of
 from hiveacid.metastore.sql.history import note_commit
+from hiveacid.metastore.sql.partitions import make_partitions
 from hiveacid.metastore.sql.pins import note_moves
 from hiveacid.metastore.sql.schema import (
     COMPACTION_QUEUE,
@@ -29,7 +30,7 @@ from hiveacid.metastore.sql.schema import (
     WRITE_SET,
 )
 from hiveacid.metastore.sql.statistics import apply_changes, note_batches
-from hiveacid.metastore.sql.tables import append_column
+from hiveacid.metastore.sql.tables import append_columns
 from hiveacid.metastore.sql.txns import (
     DELETE_REBUILD_LOCKS,
     abort,
@@ -55,7 +56,7 @@ from hiveacid.model.commits import (
     describe_unseen,
 )
 from hiveacid.model.history import CommitNote, ConsumerMove, StreamBatch
-from hiveacid.model.tables import Column, TableName, TxnId, WriteId
+from hiveacid.model.tables import Column, Partition, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
     COMPACTIONS,
     AbortReason,
@@ -267,6 +268,7 @@ class SqlCommits(Part, OwnDatabase, TxnStore):
         reads: ReadSet | None = None,
         statistics: Sequence[StatisticsChange] = (),
         columns: Sequence[tuple[TableName, Column]] = (),
+        partitions: Sequence[tuple[TableName, Sequence[Partition]]] = (),
         batches: Sequence[StreamBatch] = (),
         moves: Sequence[ConsumerMove] = (),
         note: CommitNote | None = None,
@@ -293,7 +295,6 @@ class SqlCommits(Part, OwnDatabase, TxnStore):
                     return unchecked
             conflict = None
             if reads is not None and operations:
-                unit.exclude_opens()  # and other commits of this kind: one sees the other
                 conflict = _read_conflict(unit, txn, reads)
             conflict = conflict or _log_writes(
                 unit,
@@ -305,8 +306,8 @@ class SqlCommits(Part, OwnDatabase, TxnStore):
             )
             if conflict is None:
                 _note_streams(unit, batches, moves)
-                for table, column in columns:
-                    append_column(unit, table, column)
+                append_columns(unit, columns)
+                make_partitions(unit, partitions)
                 if kind is not TxnType.READ_ONLY:
                     apply_changes(unit, txn, records, statistics)
                 _finish(unit, txn, kind, operations)
@@ -404,6 +405,7 @@ def _unchecked(unit: Unit, txn: TxnId, checked: Collection[TxnId]) -> tuple[Comm
 
 
 def _read_conflict(unit: Unit, txn: TxnId, reads: ReadSet) -> ConflictError | None:
+    unit.exclude_opens()  # and other commits of this kind: one sees the other
     lost_to = _unseen_write(unit, txn, reads)
     if lost_to is None:
         return None

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, partition_name
 from hiveacid.metastore.api import Catalog, Claim
 from hiveacid.metastore.sql import pins as past
@@ -219,6 +219,23 @@ def insert_partitions(
             raise _exists(name, text)
     _insert_partitions(unit, ids, new)
     return tuple(new.values())
+
+
+def make_partitions(unit: Unit, wanted: Sequence[tuple[TableName, Sequence[Partition]]]) -> None:
+    """Make those that are not there. Raises: NotFoundError: no such table; ConflictError: somebody
+    made one of them in another place, where nothing was written.
+    """
+    for name, those in wanted:
+        if len(insert_partitions(unit, name, those, if_not_exists=True)) == len(those):
+            continue
+        there = {one.values: one.location for one in _listed(*_ask_list(unit, name))}
+        for one in those:
+            if there.get(one.values) != one.location:
+                raise ConflictError(
+                    f"Partition {one.values} of {name} was added in another place meanwhile: what "
+                    f"was written is in {one.location}",
+                    table=str(name),
+                )
 
 
 def _rename(

@@ -273,23 +273,24 @@ def _insert_columns(unit: Unit, columns: int, table: Table) -> None:
     )
 
 
-def append_column(unit: Unit, name: TableName, column: Column) -> None:
-    """Give the table, and with it its partitions, one more column.
+def append_columns(unit: Unit, columns: Sequence[tuple[TableName, Column]]) -> None:
+    """Give each table, and with it its partitions, one more column.
 
     Raises:
         NotFoundError: no such table.
         ConflictError: it has a column of this name.
     """
-    ids, table = locked_table_ids(unit, name), read_table(unit, name)
-    if any(one.name == column.name for one in table.all_columns):
-        raise ConflictError(
-            f"Column {column.name} was added to {name} meanwhile",
-            table=str(name),
-            column=column.name,
-        )
-    row = _column_row(ids.columns, column, len(table.columns))
-    _insert_all(unit, COLUMNS_V2, [row])
-    keep_columns(unit, ids.table, table.columns)
+    for name, column in columns:
+        ids, table = locked_table_ids(unit, name), read_table(unit, name)
+        if any(one.name == column.name for one in table.all_columns):
+            raise ConflictError(
+                f"Column {column.name} was added to {name} meanwhile",
+                table=str(name),
+                column=column.name,
+            )
+        row = _column_row(ids.columns, column, len(table.columns))
+        _insert_all(unit, COLUMNS_V2, [row])
+        keep_columns(unit, ids.table, table.columns)
 
 
 def _column_row(columns: int, column: Column, at: int) -> dict[str, Any]:
