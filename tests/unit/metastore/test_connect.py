@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from concurrent import futures
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from hiveacid.metastore.sql import sqlite
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.schema import TXNS
+from hiveacid.model.tables import Database
 
 
 def _open(url: object) -> SqlMetastore:
@@ -234,3 +239,34 @@ def test_what_only_a_database_of_ours_can_do_is_refused_by_name_elsewhere(
         monkeypatch.setattr(SqlMetastore, "own", None)
         with pytest.raises(UnsupportedError, match="is a service of Hive, which cannot do this"):
             own(metastore)
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_a_metastore_that_is_read_only_says_what_is_and_why_that_matters(what: str) -> None:
+    root = Path(tempfile.mkdtemp())  # that of pytest is its user's alone
+    path, made = root / "db/metastore.db", Database("d", str(root / "d"))
+    try:
+        _open(path).close()
+        root.chmod(0o755)
+        closed, other = (path, path.parent) if what == "file" else (path.parent, path)
+        other.chmod(0o777)
+        closed.chmod(0o555)
+        with as_nobody(), pytest.raises(MetastoreError, match="readonly") as raised:
+            _open(path).create_database(made)
+        assert str(path) in str(raised.value)
+        assert f"No right to write to {closed}. " in raised.value.__notes__[0]
+    finally:
+        path.parent.chmod(0o755)
+        shutil.rmtree(root)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may write everywhere."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)

@@ -219,6 +219,10 @@ class Dialect:
         del error
         return False
 
+    def advice(self) -> str | None:
+        """What to do about a unit that failed, where that can be seen from outside."""
+        return None
+
     def look_up(self, connection: Any, unit: int) -> Outcome:
         """What became of the unit with this id (``Begun.id``); not asked where the process of the
         database is this one, which answers a commit.

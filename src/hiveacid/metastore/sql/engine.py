@@ -433,6 +433,7 @@ class Database:
         cause = getattr(error, "orig", None) or error
         return MetastoreError(
             f"The metastore {self.url} failed: {cause}",
+            note=self.dialect.advice(),
             url=self.url,
             outcome=Outcome.ROLLED_BACK.name.lower(),
             transient=lost or self.dialect.may_pass(cause),

@@ -165,8 +165,27 @@ class SqliteDialect(Dialect):
                     path=self._path,
                 ) from error
             raise MetastoreError(
-                f"The metastore {self._path} cannot be opened: {error}", path=self._path
+                f"The metastore {self._path} cannot be opened: {error}",
+                note=self.advice(),
+                path=self._path,
             ) from error
+
+    def advice(self) -> str | None:
+        """What is read-only: SQLite's errors name neither the file nor its directory."""
+        effective = os.access in os.supports_effective_ids
+        directory = str(Path(self._path).absolute().parent)
+        closed = [
+            one
+            for one in (directory, self._path)
+            if os.path.exists(one) and not os.access(one, os.W_OK, effective_ids=effective)
+        ]
+        if not closed:
+            return None
+        return (
+            f"No right to write to {' and '.join(closed)}. Who reads writes there, too: a row that "
+            "keeps the files of the snapshot from the cleaner. Make both the file and its folder "
+            "writable, or copy the file to where they are: tables stay where they lie."
+        )
 
     def table_names(self, channel: Channel) -> frozenset[str]:
         """From sqlite_master, without SQLite's own."""
