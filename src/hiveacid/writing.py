@@ -39,7 +39,7 @@ from hiveacid.statements.driver_merge import ArrowDelete, ArrowMerge, WhenMatche
 from hiveacid.statements.evolve import added_columns, given_by_arrow, is_frame
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.values import DeleteResult, Insert, InsertResult, MergeResult, with_columns
-from hiveacid.storage.arrow_types import LOCAL_ZONED, hive_type, texts_of
+from hiveacid.storage.arrow_types import LOCAL_ZONED, column_type, texts_of
 from hiveacid.storage.plan.arrow_conditions import Condition
 from hiveacid.txn.view import Look
 
@@ -233,7 +233,7 @@ def _marked(rows: pa.Table, delete_where: str | None) -> tuple[np.ndarray, set[s
     """Which rows meet the condition, and the columns that it names."""
     if delete_where is None:
         return np.zeros(rows.num_rows, dtype=np.bool_), set()
-    columns = [Column(field.name, hive_type(field.type)) for field in rows.schema]
+    columns = [Column(field.name, column_type(field)) for field in rows.schema]
     condition = condition_of(delete_where, columns)
     place = pa.array(np.arange(rows.num_rows))
     names = [*condition.columns, ""]

@@ -115,7 +115,15 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
         return found if found.type == target else found.cast(target)
     except (ConversionError, pa.ArrowException) as error:
         text = error.message if isinstance(error, ConversionError) else str(error)
-        raise ConversionError(f"column {column.name}: {text}", column=column.name) from error
+        note = None
+        if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+            note = (
+                "Timestamps are kept in microseconds here. Round first: of pandas "
+                f"frame[{column.name!r}] = frame[{column.name!r}].dt.floor('us')."
+            )
+        raise ConversionError(
+            f"column {column.name}: {text}", note=note, column=column.name
+        ) from error
 
 
 def stored_arrays(table: Table, rows: pa.Table, columns: Sequence[Column]) -> list[pa.Array]:

@@ -36,7 +36,7 @@ from hiveacid.statements.values import (
     Query,
     VirtualColumn,
 )
-from hiveacid.storage.arrow_types import hive_type as type_of_arrow
+from hiveacid.storage.arrow_types import column_type
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def added_columns(given: _Given, table: Table, *, wanted: Collection[str]) -> tu
 
 def given_by_arrow(rows: pa.Table) -> _Given:
     """Names and types of the columns of Arrow data."""
-    return [(field.name, partial(type_of_arrow, field.type)) for field in rows.schema]
+    return [(field.name, partial(column_type, field)) for field in rows.schema]
 
 
 def _given(
@@ -282,4 +282,4 @@ def columns_of_rows(rows: DataFrame | ArrowTable) -> tuple[Column, ...]:
     if is_frame(rows):
         return columns_of_struct(rows.schema)
     schema = cast("ArrowTable", rows).schema
-    return tuple(Column(field.name, type_of_arrow(field.type)) for field in schema)
+    return tuple(Column(field.name, column_type(field)) for field in schema)

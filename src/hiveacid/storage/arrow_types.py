@@ -125,6 +125,30 @@ def hive_type(arrow: pa.DataType) -> HiveType:
     raise UnsupportedError(f"Hive has no type for Arrow's {arrow}", type=str(arrow))
 
 
+def column_type(field: pa.Field) -> HiveType:
+    """The type of a column that is made for values of Arrow.
+
+    Raises:
+        UnsupportedError: there is none; it says what to cast the column to.
+    """
+    try:
+        return hive_type(field.type)
+    except UnsupportedError as error:
+        error.message = f"column {field.name}: {error.message}"
+        error.context["column"] = field.name
+        given, wanted = field.type, "string()"
+        if pa.types.is_uint64(given):
+            wanted = "decimal128(20, 0)"
+        elif pa.types.is_float16(given):
+            wanted = "float32()"
+        elif pa.types.is_decimal256(given):
+            wanted = f"decimal128(38, {min(max(given.scale, 0), 38)})"
+        elif pa.types.is_duration(given) or pa.types.is_time(given):
+            wanted = "int64()"
+        error.add_note(f"Cast it first, as to pyarrow.{wanted}.")
+        raise
+
+
 def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """A struct, list, map or dense union array whose children are changed, in order; itself where
     none is.
