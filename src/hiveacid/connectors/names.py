@@ -175,7 +175,7 @@ def table_at(acid: Session, path: str) -> AcidTable | None:
     parts = path.split(".")
     if not all(part.isidentifier() for part in parts) or len(parts) > 2:
         return None
-    name = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+    name = TableName.of(parts)
     return acid.table(path) if is_table_of_ours(acid.look(), name) else None
 
 

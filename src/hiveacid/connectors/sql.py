@@ -117,7 +117,7 @@ def _names_ours(look: Look, text: str) -> bool:
     feeds = _TABLE_CHANGES.findall(text) if "table_changes" in text.lower() else ()
     named = (tuple(name.split(".")) for name in feeds)
     names = [
-        TableName(parts[0] if len(parts) == 2 else look.current_database, parts[-1])
+        TableName.of(parts, database=look.current_database)
         for parts in (*relation_names(text), *named)
         if len(parts) <= 2
     ]
@@ -349,7 +349,7 @@ def _head(cursor: Cursor) -> _Head | None:
         cursor.if_not_exists()
         parts = cursor.dotted_name()
         if len(parts) <= 2:
-            target = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+            target = TableName.of(parts)
     columns = _view_columns(cursor) if "VIEW" in words else ()
     while not cursor.at_end():
         if cursor.accept("AS") if "INSERT" not in words else cursor.at_nested_query():

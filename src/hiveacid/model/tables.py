@@ -6,7 +6,7 @@ Keys of properties are looked up in any case, as Hive does for those it knows (m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, NewType
@@ -111,6 +111,11 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
+
+    @classmethod
+    def of(cls, parts: Sequence[str], *, database: str = "") -> TableName:
+        """The name that one part or two stand for; ``database`` is that of one part alone."""
+        return cls(parts[0] if len(parts) == 2 else database, parts[-1])
 
     @property
     def rejected(self) -> TableName:

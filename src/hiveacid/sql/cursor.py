@@ -389,7 +389,7 @@ class Cursor:
         parts = self.dotted_name()
         if len(parts) > 2:
             raise syntax_error(self.source, start.start, f"invalid table name '{'.'.join(parts)}'")
-        return TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+        return TableName.of(parts)
 
     def if_exists(self) -> bool:
         """IF EXISTS, if it is next."""

@@ -343,7 +343,7 @@ def _target(cursor: Cursor, *stops: str) -> tuple[TableName, str | None, Relatio
     alias = None
     if cursor.accept("AS") or (cursor.key not in stops and cursor.at_alias()):
         alias = cursor.name("table alias")
-    table = TableName(parts[0] if len(parts) == 2 else "", parts[-1])
+    table = TableName.of(parts)
     relation = Relation(parts, alias or parts[-1], alias_at=None if alias else 0, target=True)
     return table, alias, relation
 

@@ -102,8 +102,8 @@ class Splicer:
             return None
         if len(parts) > 2:
             return None
-        database = parts[0] if len(parts) == 2 else self._names.current_database
-        return self._names.table(self._names.actual(TableName(database, parts[-1])))
+        name = TableName.of(parts, database=self._names.current_database)
+        return self._names.table(self._names.actual(name))
 
     def qualified(self, fragment: Fragment) -> str:
         """The fragment as Hive SQL that means the same in every database and does not change
