@@ -128,6 +128,13 @@ class Told:
             self.option(key, value)
         return self
 
+    def tell_partitions(self, columns: tuple[Any, ...]) -> None:
+        """Of ``partitionBy``: names, or one list of them."""
+        names = (
+            columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+        )
+        self._told["partitioned_by"] = tuple(names)
+
     @property
     def is_ours(self) -> bool:
         """Whether it was told our format."""
@@ -379,8 +386,7 @@ class _StreamReader(_Stream):
 
 class _StreamWriter(_Stream):
     def partitionBy(self, *cols: Any) -> Any:
-        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        self._told["partitioned_by"] = tuple(names)
+        self.tell_partitions(cols)
         return self
 
     def queryName(self, queryName: str) -> Any:

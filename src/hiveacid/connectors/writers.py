@@ -119,8 +119,7 @@ class _Writer(Told):
         return super().mode(saveMode)  # type: ignore[misc]
 
     def partitionBy(self, *cols: Any) -> Any:
-        names = cols[0] if len(cols) == 1 and isinstance(cols[0], list | tuple) else cols
-        self._told["partitioned_by"] = tuple(names)
+        self.tell_partitions(cols)
         return super().partitionBy(*cols)  # type: ignore[misc]
 
     def bucketBy(self, numBuckets: int, col: Any, *cols: str) -> Any:
