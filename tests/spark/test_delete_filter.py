@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +112,22 @@ def test_partition_columns_may_be_called_as_event_columns(
     acid.sql("delete from t where k + 0 = 3")
     assert rows("select * from t") == [(1, 5, "I", 7), (2, 6, "U", 8)]
     assert rows("select row__id.writeid, operation from t where bucket = 6") == [(1, "U")]
+
+
+@pytest.mark.parametrize("many", [32, 1], ids=["a relation each", "one relation"])
+def test_a_directory_may_have_letters_of_a_pattern(
+    many: int, acid: Session, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_read, "_LITERAL_PARTITIONS", many)
+    monkeypatch.setattr("hiveacid.spark.arrow_read.ROWS_MAX", -1)
+    acid.create_table(
+        "t", "k int, p string", partitioned_by=["p"], location=f"{tmp_path}/a b%41[x]{{y,z}}*é"
+    )
+    acid.sql("insert into t values (1, 'x}'), (2, 'x}'), (3, '[y] %'), (4, '*'), (5, null)")
+    acid.sql("delete from t where k + 0 = 2")
+    assert rows("select k, p from t where k > 0 order by k") == [
+        (1, "x}"), (3, "[y] %"), (4, "*"), (5, "__HIVE_DEFAULT_PARTITION__")
+    ]  # fmt: skip
 
 
 @pytest.mark.jvm

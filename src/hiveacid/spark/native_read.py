@@ -312,7 +312,7 @@ def _joined(
     A union of as many relations takes Spark longer to plan than to run.
     """
     places = {path: partition for partition, files in groups for path in _paths(partition, files)}
-    frame = _load(spark, _event_reader(spark, schema), list(places))
+    frame = _load(spark, _event_reader(spark, schema), list(places), path=_PATH)
     by_path = {_plain_path(path): partition for path, partition in places.items()}
     rows = []
     for name in frame.inputFiles():
@@ -329,7 +329,6 @@ def _joined(
         ]
     )
     values = given_rows(spark, rows, known).selectExpr(_PATH, *keys_from(_keys(table), texts), PART)
-    frame = frame.selectExpr("*", f"_metadata.file_path as {_PATH}")
     return frame.join(F.broadcast(values), _PATH).drop(_PATH)
 
 
@@ -400,16 +399,21 @@ def _event_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     return _reader(spark, schema).format(_EVENT_FILES).options(**_BY_NUMBER)
 
 
-def _load(spark: SparkSession, reader: DataFrameReader, paths: list[str]) -> DataFrame:
-    """The files at ``paths``, one relation.
+def _load(
+    spark: SparkSession, reader: DataFrameReader, paths: list[str], *, path: str | None = None
+) -> DataFrame:
+    """The files at ``paths``, one relation; in a column called ``path`` which file a row is of.
 
     Without globbing, Spark (3.5 to 4.3) takes all paths anew for each one that looks like a glob,
     so rows would come several times: such paths are read one by one.
     """
-    if any(letter in path for path in paths for letter in _GLOB):
-        return reduce(lambda a, b: a.unionAll(b), [reader.load([path]) for path in paths])
+    columns = ["*"] if path is None else ["*", f"_metadata.file_path as {path}"]
+    if any(letter in one for one in paths for letter in _GLOB):
+        frames = [reader.load([one]).selectExpr(*columns) for one in paths]
+        return reduce(lambda a, b: a.unionAll(b), frames)
     with session_conf(spark, _LISTING if len(paths) > _LISTED_AT_ONCE else {}):
-        return reader.load(paths)
+        frame = reader.load(paths)
+    return frame if path is None else frame.selectExpr(*columns)
 
 
 def join(location: str, relative: str) -> str:
