@@ -42,6 +42,7 @@ from hiveacid.spark.session import (
     constant,
     given_rows,
     kept,
+    no_glob,
     quoted,
     session_conf,
     spark_path,
@@ -56,8 +57,6 @@ _LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "10
 """The files are known: Spark must not start a job to look at them."""
 _LISTED_AT_ONCE: Final = 32
 """So many it looks at without a job by default."""
-_GLOB: Final = "{}[]*?\\"
-"""What makes a path a glob to Spark."""
 _LITERAL_PARTITIONS: Final = 32
 """More partitions than this are one relation, joined with their values by file name."""
 _DELETES_KEPT_MAX: Final = 1 << 20
@@ -312,7 +311,7 @@ def _joined(
     A union of as many relations takes Spark longer to plan than to run.
     """
     places = {path: partition for partition, files in groups for path in _paths(partition, files)}
-    frame = _load(spark, _event_reader(spark, schema), list(places), path=_PATH)
+    frame = _load(spark, _event_reader(spark, schema), list(places))
     by_path = {_plain_path(path): partition for path, partition in places.items()}
     rows = []
     for name in frame.inputFiles():
@@ -329,6 +328,7 @@ def _joined(
         ]
     )
     values = given_rows(spark, rows, known).selectExpr(_PATH, *keys_from(_keys(table), texts), PART)
+    frame = frame.selectExpr("*", f"_metadata.file_path as {_PATH}")
     return frame.join(F.broadcast(values), _PATH).drop(_PATH)
 
 
@@ -389,31 +389,21 @@ def _literals(columns: Sequence[Column], partition: Partition) -> list[str]:
 
 
 def _reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
-    """A reader of files with ``schema`` whose paths are taken as they are."""
-    reader = spark.read.schema(schema).option("__globPaths__", "false")
-    # Whatever the session says: a file that is gone or damaged is never passed over.
-    return reader.option("ignoreMissingFiles", "false").option("ignoreCorruptFiles", "false")
+    """A reader of files with ``schema``: whatever the session says, a file that is gone or damaged
+    is never passed over.
+    """
+    reader = spark.read.schema(schema).option("ignoreMissingFiles", "false")
+    return reader.option("ignoreCorruptFiles", "false")
 
 
 def _event_reader(spark: SparkSession, schema: t.StructType) -> DataFrameReader:
     return _reader(spark, schema).format(_EVENT_FILES).options(**_BY_NUMBER)
 
 
-def _load(
-    spark: SparkSession, reader: DataFrameReader, paths: list[str], *, path: str | None = None
-) -> DataFrame:
-    """The files at ``paths``, one relation; in a column called ``path`` which file a row is of.
-
-    Without globbing, Spark (3.5 to 4.3) takes all paths anew for each one that looks like a glob,
-    so rows would come several times: such paths are read one by one.
-    """
-    columns = ["*"] if path is None else ["*", f"_metadata.file_path as {path}"]
-    if any(letter in one for one in paths for letter in _GLOB):
-        frames = [reader.load([one]).selectExpr(*columns) for one in paths]
-        return reduce(lambda a, b: a.unionAll(b), frames)
+def _load(spark: SparkSession, reader: DataFrameReader, paths: list[str]) -> DataFrame:
+    """The files at ``paths``, one relation."""
     with session_conf(spark, _LISTING if len(paths) > _LISTED_AT_ONCE else {}):
-        frame = reader.load(paths)
-    return frame if path is None else frame.selectExpr(*columns)
+        return reader.load(list(map(no_glob, paths)))
 
 
 def join(location: str, relative: str) -> str:

@@ -246,8 +246,9 @@ def reads_files(spark: SparkSession, location: str) -> bool:
         return True
     known = _REACHED.setdefault(spark, {})
     if root not in known:
-        reader = spark.read.format("text").schema("value string").option("__globPaths__", "false")
-        paths = 2 * [spark_path(location)]  # of one that it does not reach Spark logs a Java trace
+        reader = spark.read.format("text").schema("value string")
+        # of one path that it does not reach Spark logs a Java trace
+        paths = 2 * [no_glob(spark_path(location))]
         try:
             known[root] = bool(reader.load(paths).schema)
         except Exception as error:  # PySpark's, or py4j's: whatever it is, Spark does not reach it
@@ -266,6 +267,14 @@ def spark_path(location: str) -> str:
     if location.startswith("/"):
         return f"file://{location}"
     return re.sub("^s3n?:", "s3a:", location)
+
+
+def no_glob(path: str) -> str:
+    """A path as a reader of Spark must be told it, with the letters of a glob escaped: Spark
+    Connect does not know the option that turns globs off, and with it Spark (3.5 to 4.3) takes all
+    paths anew for each one that looks like a glob.
+    """
+    return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
 @dataclass
