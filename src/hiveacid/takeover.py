@@ -5,13 +5,13 @@ what another metastore has to know of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hiveacid.errors import AcidError, CompactionError, InvalidInputError
-from hiveacid.layout.directories import partition_name
+from hiveacid.errors import CompactionError, InvalidInputError, StorageError
+from hiveacid.layout.directories import DETACHED_FILE, partition_name
 from hiveacid.metastore.api import Catalog
 from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.compactions import CompactionState
@@ -72,30 +72,36 @@ class Detached:
 def detach(context: ExecutionContext, name: TableName) -> Detached:
     """Let the metastore forget a table and keep its files; DROP TABLE's locks are taken.
 
+    From before the table is forgotten until this has its answer a hidden file in the table's
+    directory says how to attach it: nobody else knows which of its rows count.
+
     Raises:
         NotFoundError: no such table.
         InvalidInputError: a view; a partition that is not where its name says.
         CompactionError: the table is being compacted.
         LockError: not granted before the deadline.
     """
-    forgotten: list[Detached] = []
-    plan = partial(_plan, forgotten=forgotten)
-    try:
-        detached: Detached = define(context, Bound.to(context.look(), fixed(name)), plan)
-    except AcidError as error:
-        for one in forgotten:  # nobody else knows which of its rows count
-            error.add_note(f"The table is detached. This attaches it again: {one.create_table}")
-        raise
+    detached: Detached = define(context, Bound.to(context.look(), fixed(name)), _plan)
+    fs, root = context.client.files.at(detached.location)
+    with suppress(StorageError):
+        fs.delete_file(f"{root}/{DETACHED_FILE}")
     return detached
 
 
-def _plan(
-    context: ExecutionContext, name: TableName, look: Look, *, forgotten: list[Detached]
-) -> DdlPlan:
+def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
     metastore = context.client.metastore
     table = look.definition(name)
     if table.kind is TableKind.VIEW:
         raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
+    fs, root = context.client.files.at(table.location)
+    told: list[Detached] = []
+
+    def tell(valid: ValidWriteIdList, txns: ValidTxnList) -> None:
+        left = table.without_properties(STATISTICS_KEYS)
+        told.append(Detached(left, *((str(valid), str(txns)) if left.is_transactional else ())))
+        with suppress(StorageError):  # a place that cannot be written: there is only the answer
+            text = f"{told[0].create_table};\n"
+            fs.write_bytes(f"{root}/{DETACHED_FILE}", data=text.encode())
 
     def run(transaction: Transaction) -> Detached:
         _check_partitions(metastore, table)
@@ -111,11 +117,8 @@ def _plan(
                 partition=working[0].partition,
                 note="Wait for its end, or ABORT COMPACTIONS.",
             )
-        valid, txns = context.client.own.detach_table(name, but=transaction.id)
-        left = table.without_properties(STATISTICS_KEYS)
-        lists = (str(valid), str(txns)) if left.is_transactional else ()
-        forgotten.append(Detached(left, *lists))
-        return forgotten[0]
+        context.client.own.detach_table(name, but=transaction.id, tell=tell)
+        return told[0]
 
     return DdlPlan(footprint.drop_table(name), run)
 

@@ -26,9 +26,12 @@ from hiveacid.errors import (
     MetastoreError,
     NotFoundError,
     SnapshotExpiredError,
+    StorageError,
 )
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import TxnId
 from hiveacid.session import Session, connect
+from hiveacid.storage.filesystem import FileSystem
 
 NOTHING_OPEN = 2**63 - 1
 
@@ -313,8 +316,8 @@ def test_there_and_back(acid: Session, other: Session, tmp_path: Path) -> None:
     assert rows(acid) == sorted([*expected, (99, "v99", 0)])
 
 
-def test_who_hears_of_an_error_after_it_was_detached_can_attach_it(
-    acid: Session, monkeypatch: pytest.MonkeyPatch
+def test_a_file_says_how_to_attach_what_was_detached_without_an_answer(
+    acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
     acid.sql("insert into t values (1)")
@@ -322,11 +325,29 @@ def test_who_hears_of_an_error_after_it_was_detached_can_attach_it(
     def commit_txn(*_: object, **__: object) -> None:
         raise MetastoreError("no answer")
 
-    with monkeypatch.context() as patch, pytest.raises(MetastoreError) as caught:
+    with monkeypatch.context() as patch, pytest.raises(MetastoreError):
         patch.setattr(type(acid.client.metastore), "commit_txn", commit_txn)
         acid.detach("t")
-    (note,) = caught.value.__notes__
-    acid.sql(note[note.index("CREATE") :])
+    (left,) = (tmp_path / "wh" / "t").glob("_*")
+    acid.sql(left.read_text())
+    assert hiveacid.read_arrow(acid.table("t")).read_all().to_pylist() == [{"id": 1}]
+    acid.detach("t")
+    assert not left.exists()
+
+
+def test_a_table_is_detached_where_nothing_can_be_written(
+    acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql("insert into t values (1)")
+
+    def write_bytes(*_: object, **__: object) -> None:
+        raise StorageError("Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileSystem, "write_bytes", write_bytes)
+        found = acid.detach("t")
+    acid.sql(found.create_table)
     assert hiveacid.read_arrow(acid.table("t")).read_all().to_pylist() == [{"id": 1}]
 
 
@@ -408,7 +429,10 @@ def test_the_queries_of_the_docs_give_the_lists(
                 connection.exec_driver_sql(text.strip().rstrip(";")).scalar() for text in queries
             ]
         engine.dispose()
-        valid, txns = store.detach_table(acid.table("emp").name, but=TxnId(0))
+        told: list[tuple[ValidWriteIdList, ValidTxnList]] = []
+        name = acid.table("emp").name
+        store.detach_table(name, but=TxnId(0), tell=lambda *lists: told.append(lists))
+        ((valid, txns),) = told
     assert asked == [str(valid), str(txns)]
     assert valid.open == (opened,)
     assert valid.aborted == (2, 3, 4)

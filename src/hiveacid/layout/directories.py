@@ -43,6 +43,8 @@ METADATA_FILE: Final = "_metadata_acid"
 PUBLISHING_FILE: Final = "_hiveacid_publishing"
 """In each directory of a compaction for as long as one of them may lack files: readers who know of
 no transactions pass all of them over."""
+DETACHED_FILE: Final = "_hiveacid_detached.sql"
+"""In the table's directory while it is detached: the statement that attaches it again."""
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 NO_TXN: Final = TxnId(0)
 """No visibility suffix: the directory counts for everybody."""

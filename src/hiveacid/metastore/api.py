@@ -418,11 +418,11 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         has the number of a transaction that is not committed here.
         """
 
-    def detach_table(self, name: TableName, *, but: TxnId) -> tuple[ValidWriteIdList, ValidTxnList]:
-        """Forget the table; what of its files counts, for whoever attaches it. ``but`` is the
-        caller's transaction, which has written nothing.
-
-        Raises: NotFoundError.
+    def detach_table(
+        self, name: TableName, *, but: TxnId, tell: Callable[[ValidWriteIdList, ValidTxnList], None]
+    ) -> None:
+        """Forget the table; before, ``tell`` what of its files counts. ``but`` is the caller's
+        transaction, which has written nothing. Raises: NotFoundError.
         """
 
     def places(self) -> tuple[Place, ...]:

@@ -26,6 +26,7 @@ from hiveacid.errors import (
     MetastoreError,
     NotFoundError,
 )
+from hiveacid.layout.directories import DETACHED_FILE
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 from hiveacid.statements.create_as import ASIDE
@@ -91,6 +92,7 @@ EACH: Final[dict[str, tuple[tuple[str, ...], Statement]]] = {
         ),
     }.items()
 }
+ANSWER: Final = "_answer.sql"
 IN: Final = "insert into {t}_in values (5), (6)"
 
 
@@ -117,6 +119,14 @@ for kind, is_acid in {"plain": False, "acid": True}.items():
         text = f"alter table {{t}} set tblproperties ('transactional'='true'{definition})"
         if not is_acid:
             EACH[f"converted to {what} plain"] = (flat(PLAIN), sql(text))
+
+
+def detached(acid: Session, table: str) -> None:
+    """The answer is kept, if there is one: it says which rows count."""
+    answer = acid.detach(table).create_table
+    Path(acid.client.warehouse, f"{table}{ANSWER}").write_text(answer)
+
+
 EACH |= {
     "replace by another definition acid": (
         flat(ACID),
@@ -132,6 +142,7 @@ EACH |= {
         flat(ACID),
         lambda acid, table: hiveacid.merge_arrow(acid.table(table), ROWS, on=["id"]),
     ),
+    "detach acid": (flat(ACID), detached),
     "columns added acid": (flat(ACID), sql("alter table {t} add columns (v string)")),
 }
 
@@ -213,6 +224,10 @@ class Place:
         store = self.acid.client.metastore
         store.perform_timeouts()
         found: Found = {}
+        answer = Path(self._warehouse, f"{table}{ANSWER}")
+        for told in (answer, Path(self._warehouse, table, DETACHED_FILE)):
+            if told.exists() and table not in store.list_tables("default"):
+                self.acid.sql(told.read_text())
         for name in store.list_tables("default"):
             if not name.startswith(table) or ASIDE.fullmatch(name):  # which the next one drops
                 continue
