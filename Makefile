@@ -4,6 +4,7 @@ SF ?= 0.1
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ARCHIVE := $(VENV)/spark.jsa
 SPARK_VERSIONS ?= 3.5 4.0 4.3
 PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
 UNIT := not spark and not java and not postgres and not s3 and not long and not timing and not slow
@@ -28,6 +29,11 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
+$(ARCHIVE): $(STAMP)
+	@scripts/require-java
+	@echo "writing $(ARCHIVE), the classes that each JVM of the tests begins with"
+	@$(BIN)/python scripts/archive_classes.py $(ARCHIVE) 2>$(ARCHIVE).log || cat $(ARCHIVE).log
+
 java:
 	@scripts/require-java
 
@@ -40,10 +46,10 @@ unit: $(STAMP)  ## tests that need no Java and no database server: seconds
 test: java $(STAMP)  ## tests, in two processes: minutes
 	$(PYTEST) --durations=25 -m "not long and not timing"
 
-test-changed: java $(STAMP)  ## these, and the long ones that cover what changed since main: what .ci/run runs
+test-changed: java $(ARCHIVE)  ## these, and the long ones that cover what changed since main: what .ci/run runs
 	$(PYTEST) --durations=25 -m "not timing" --changed "$$($(BIN)/python scripts/changed.py)"
 
-test-all: java $(STAMP)  ## all tests, long histories, writers killed at random: before an issue is called resolved
+test-all: java $(ARCHIVE)  ## all tests, long histories, writers killed at random: before an issue is called resolved
 	$(PYTEST) --hypothesis-profile search
 	$(MAKE) sim
 	$(MAKE) sim DATABASE=postgres RUNS=50
@@ -63,8 +69,10 @@ check: $(STAMP)  ## lint, format, types, layers and the other laws of the house
 size: $(STAMP)  ## statements, imports, functions and files by room; tests : source
 	@$(BIN)/python scripts/size.py
 
-# statements over few rows end before the second compiler's work pays off
-accept interop: export SPARK_SUBMIT_OPTS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m
+# What tests give JVMs: statements over few rows end before the second compiler's work pays off, which takes a third of the
+# time of both cores; without it the JVM has room for 48 MB of code, which a run of the tests fills. Classes are read from
+# an archive, where there is one that this JVM takes.
+accept interop $(ARCHIVE): export SPARK_SUBMIT_OPTS ?= -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m -XX:MetaspaceSize=256m -XX:+UseSerialGC -Xmn400m -Xlog:cds=off -Xlog:cds+dynamic=off -XX:SharedArchiveFile="$(CURDIR)/$(ARCHIVE)"
 
 accept: java $(STAMP)  ## tables and SQL answers of real Hive, recorded in tests/data
 	$(BIN)/python -m tests.acceptance.run

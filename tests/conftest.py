@@ -37,9 +37,13 @@ time.tzset()
 gc.disable()
 # A shell ignores Ctrl-C for what it starts in the background; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# For every JVM that a test starts: statements over few rows end before the second compiler's work
-# pays off, which takes a third of the time of both cores.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m")
+# For every JVM that a test starts: as in Makefile, which says why.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m -XX:MetaspaceSize=256m"
+    " -XX:+UseSerialGC -Xmn400m -Xlog:cds=off -Xlog:cds+dynamic=off"
+    f' -XX:SharedArchiveFile="{sys.prefix}/spark.jsa"',
+)
 SERVERS = {"spark", "postgres", "s3"}
 FIRST = ("spark", "java")
 PROJECT = Path(__file__).parents[1]
