@@ -5,6 +5,7 @@ of another column.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -39,10 +40,12 @@ QUERIES = (
 SETTINGS = (
     {},
     {"spark.sql.orc.enableVectorizedReader": "false"},
+    {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"},
+)
+MORE_SETTINGS = (
     {"spark.sql.orc.enableNestedColumnVectorizedReader": "false"},
     {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
     {"spark.sql.caseSensitive": "true"},
-    {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"},
     {"spark.sql.sources.useV1SourceList": ""},
     {"spark.sql.orc.filterPushdown": "false"},
 )
@@ -58,27 +61,41 @@ def settings(spark, wanted):
         spark.conf.unset(name)
 
 
-@pytest.fixture
-def both(acid, spark, monkeypatch):
-    """A table in two deltas of two files each, of which rows are deleted, and a view of its rows;
-    Spark reads them.
-    """
-    monkeypatch.setattr(arrow_read, "in_driver", lambda *_, **__: None)
-    acid.sql(f"create table v ({COLUMNS}) {ACID}")
-    acid.sql(f"insert into v {ROWS}")
-    acid.sql(f"insert into v {ROWS}")
-    acid.sql("delete from v where a >= 250")
+@pytest.fixture(scope="module")
+def many(lasting):
+    """Table v in two deltas of two files each, of which rows are deleted."""
+    lasting.sql(f"create table v ({COLUMNS}) {ACID}")
+    lasting.sql(f"insert into v {ROWS}")
+    lasting.sql(f"insert into v {ROWS}")
+    lasting.sql("delete from v where a >= 250")
+    return lasting
+
+
+@pytest.fixture(scope="module")
+def expected(spark):
+    """The rows of each query, of a view that no file is read for."""
     left = f"select * from ({ROWS}) where a < 250"
     spark.sql(f"{left} union all {left}").createOrReplaceTempView("expected_rows")
+    return {
+        query: sorted(map(str, spark.sql(query.replace("{}", "expected_rows")).collect()))
+        for query in QUERIES
+    }
 
 
-@pytest.mark.parametrize("wanted", SETTINGS, ids=lambda one: next(iter(one), "none"))
-def test_rows_are_right_whatever_the_session_is_set_to(acid, spark, both, routes, wanted):
+@pytest.mark.parametrize(
+    "wanted",
+    [*SETTINGS, *(pytest.param(one, marks=pytest.mark.long("spark")) for one in MORE_SETTINGS)],
+    ids=lambda one: next(iter(one), "none"),
+)
+def test_rows_are_right_whatever_the_session_is_set_to(
+    many, expected, spark, monkeypatch, routes, wanted
+):
+    monkeypatch.setattr(arrow_read, "in_driver", lambda *_, **__: None)
     with settings(spark, wanted):
         for query in QUERIES:
-            expected = sorted(map(str, spark.sql(query.replace("{}", "expected_rows")).collect()))
-            assert expected, query
-            assert sorted(map(str, acid.sql(query.replace("{}", "v")).collect())) == expected, query
+            assert expected[query], query
+            found = many.sql(query.replace("{}", "v")).collect()
+            assert sorted(map(str, found)) == expected[query], query
     assert "rows" in routes
     assert "in_workers" not in routes
 
@@ -123,14 +140,14 @@ def test_a_column_called_as_a_system_column_hides_no_row(acid, rows, monkeypatch
 
 @pytest.mark.jvm
 @pytest.mark.parametrize("fields", ["b bigint", "s string", "m map<string,struct<g:bigint>>"])
-def test_fields_that_spark_leaves_out_and_orc_does_not_are_an_error(spark, both, tmp_path, fields):
+def test_fields_that_spark_leaves_out_and_orc_does_not_are_an_error(spark, many, fields):
     """Each would have the values of the one before it. No Spark that is known does this."""
     jvm, session = spark._jvm, spark._jsparkSession
     system = (
         "operation int, originalTransaction bigint, bucket int, rowId bigint,"
         " currentTransaction bigint"
     )
-    (file,) = tmp_path.glob("wh/v/delta_0000001_*/bucket_00000*")
+    (file,) = Path(many.client.warehouse).glob("v/delta_0000001_*/bucket_00000*")
     size = file.stat().st_size
 
     def read(told_to_orc):
