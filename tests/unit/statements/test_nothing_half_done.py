@@ -56,8 +56,7 @@ def flat(definition: str) -> tuple[str, ...]:
 def parted(definition: str) -> tuple[str, ...]:
     return (
         f"create table {{t}} (id int) partitioned by (p int) {definition}",
-        "insert into {t} partition (p=1) values (1), (2)",
-        "insert into {t} partition (p=2) values (3)",
+        "insert into {t} values (1, 1), (2, 1), (3, 2)",
     )
 
 
