@@ -94,14 +94,7 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
     if table.kind is TableKind.VIEW:
         raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
     fs, root = context.client.files.at(table.location)
-    told: list[Detached] = []
-
-    def tell(valid: ValidWriteIdList, txns: ValidTxnList) -> None:
-        left = table.without_properties(STATISTICS_KEYS)
-        told.append(Detached(left, *((str(valid), str(txns)) if left.is_transactional else ())))
-        with suppress(StorageError):  # a place that cannot be written: there is only the answer
-            text = f"{told[0].create_table};\n"
-            fs.write_bytes(f"{root}/{DETACHED_FILE}", data=text.encode())
+    left = table.without_properties(STATISTICS_KEYS)
 
     def run(transaction: Transaction) -> Detached:
         _check_partitions(metastore, table)
@@ -117,8 +110,17 @@ def _plan(context: ExecutionContext, name: TableName, look: Look) -> DdlPlan:
                 partition=working[0].partition,
                 note="Wait for its end, or ABORT COMPACTIONS.",
             )
-        context.client.own.detach_table(name, but=transaction.id, tell=tell)
-        return told[0]
+        told: ValidWriteIdList | None = None
+        while True:
+            valid, txns = context.client.own.detach_table(name, but=transaction.id, told=told)
+            lists = (str(valid), str(txns)) if left.is_transactional else ()
+            detached = Detached(left, *lists)
+            if valid == told:
+                return detached
+            text = f"{detached.create_table};\n"
+            with suppress(StorageError):  # a place of which others only read
+                fs.write_bytes(f"{root}/{DETACHED_FILE}", data=text.encode())
+            told = valid
 
     return DdlPlan(footprint.drop_table(name), run)
 

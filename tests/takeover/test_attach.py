@@ -28,7 +28,6 @@ from hiveacid.errors import (
     SnapshotExpiredError,
     StorageError,
 )
-from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import TxnId
 from hiveacid.session import Session, connect
 from hiveacid.storage.filesystem import FileSystem
@@ -429,10 +428,7 @@ def test_the_queries_of_the_docs_give_the_lists(
                 connection.exec_driver_sql(text.strip().rstrip(";")).scalar() for text in queries
             ]
         engine.dispose()
-        told: list[tuple[ValidWriteIdList, ValidTxnList]] = []
-        name = acid.table("emp").name
-        store.detach_table(name, but=TxnId(0), tell=lambda *lists: told.append(lists))
-        ((valid, txns),) = told
+        valid, txns = store.detach_table(acid.table("emp").name, but=TxnId(0))
     assert asked == [str(valid), str(txns)]
     assert valid.open == (opened,)
     assert valid.aborted == (2, 3, 4)

@@ -419,10 +419,10 @@ class OwnDatabase(Metastore, CompactionUpkeep, Past, Protocol):
         """
 
     def detach_table(
-        self, name: TableName, *, but: TxnId, tell: Callable[[ValidWriteIdList, ValidTxnList], None]
-    ) -> None:
-        """Forget the table; before, ``tell`` what of its files counts. ``but`` is the caller's
-        transaction, which has written nothing. Raises: NotFoundError.
+        self, name: TableName, *, but: TxnId, told: ValidWriteIdList | None = None
+    ) -> tuple[ValidWriteIdList, ValidTxnList]:
+        """What of the table's files counts; forget the table where that is what was ``told``.
+        ``but`` is the caller's transaction, which has written nothing. Raises: NotFoundError.
         """
 
     def places(self) -> tuple[Place, ...]:

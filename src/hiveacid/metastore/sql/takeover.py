@@ -8,7 +8,7 @@ committed transactions come after the aborted ones, with the lowest free write i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import bindparam, insert, or_, select
@@ -68,8 +68,8 @@ class SqlTakeover(Part, OwnDatabase):
                 _enter_history(unit, table, takeover)
 
     def detach_table(
-        self, name: TableName, *, but: TxnId, tell: Callable[[ValidWriteIdList, ValidTxnList], None]
-    ) -> None:
+        self, name: TableName, *, but: TxnId, told: ValidWriteIdList | None = None
+    ) -> tuple[ValidWriteIdList, ValidTxnList]:
         with self._db.write() as unit:
             found = read_open_txns(unit, (TxnType.READ_ONLY,))
             opened = [txn for txn in found.open if txn != but]
@@ -77,9 +77,9 @@ class SqlTakeover(Part, OwnDatabase):
             last = last_write_id(unit, name)
             (valid,) = read_valid_write_ids(unit, (name,), txns, whole=True)
             whole = ValidWriteIdList.of(str(name), hwm=last, open=valid.open, aborted=valid.aborted)
-            tell(whole, txns)
-            if not delete_table(unit, name):
+            if whole == told and not delete_table(unit, name):
                 raise no_such_table(name)
+        return whole, txns
 
     def assume_committed(self, txn: TxnId) -> None:
         with self._db.write() as unit:
