@@ -224,6 +224,25 @@ def test_statements_write_the_wall_clock_of_the_session(acid, zone, tmp_path):
     assert [row.t for row in found] == ["1883-01-01 00:00:00", "1969-07-20 20:17:40.25"]
 
 
+def test_days_that_the_julian_calendar_lacks_survive_an_update_by_spark(acid, tmp_path):
+    """Java's dates go from 1582-10-04 to 1582-10-15: its reader shows 10-20 for 10-10."""
+    acid.sql(
+        "create table g (i int, d date, a array<timestamp>)"
+        " stored as orc tblproperties ('transactional'='true')"
+    )
+    acid.sql(
+        "insert into g select 1, date '1582-10-10', array(timestamp '1582-10-05 00:00:00',"
+        " timestamp '1582-10-14 23:59:59.5')"
+    )
+    shown = "select cast(d as string) d, cast(a as string) a from g"
+    expected = ("1582-10-10", "[1582-10-05 00:00:00, 1582-10-14 23:59:59.5]")
+    assert [tuple(row) for row in acid.sql(shown).collect()] == [expected]
+    acid.sql("update g set i = i + 1")
+    assert [tuple(row) for row in acid.sql(shown).collect()] == [expected]
+    (kept,) = read_arrow(str(tmp_path / "wh/g")).read_all().to_pylist()
+    assert (kept["i"], kept["d"]) == (2, datetime.date(1582, 10, 10))
+
+
 def with_calendar(path: Path, calendar: int) -> None:
     """State another calendar in a file's footer; 1 is the Julian one before 1582-10-15."""
     data = path.read_bytes()

@@ -41,7 +41,7 @@ from hiveacid.model.types import (
 from hiveacid.storage.orc.tail import OrcTail
 
 _GREGORIAN_DAY: Final = -141_427
-"""1582-10-15; before it, calendars differ."""
+"""1582-10-15. Before it calendars differ, and Java's has no day for ten of the Gregorian dates."""
 _DAY_MS: Final = 86_400_000
 
 
@@ -179,7 +179,7 @@ def _times_agree(tail: OrcTail, number: int, *, utc: bool) -> bool:
         return all(_times_agree(tail, child, utc=utc) for child in node.children)
     if node.type.name == "timestamp" and not utc:
         return False
-    if node.type.name in _TIMES and tail.has_julian_dates != tail.java_has_julian_dates:
+    if node.type.name in _TIMES and not (tail.has_julian_dates and tail.java_has_julian_dates):
         least = _least_day(tail, number)
         return least is None or least >= _GREGORIAN_DAY
     return True
