@@ -395,14 +395,20 @@ def _root(*relations: Relation) -> Scope:
 
 
 def _assignments(
-    cursor: Cursor, parser: QueryParser, *relations: Relation
+    cursor: Cursor, parser: QueryParser, target: Relation, *others: Relation
 ) -> tuple[tuple[str, Any], ...]:
+    names = [[target.label.lower()]]
+    if target.alias_at is not None:  # an alias hides the name
+        names.append([part.lower() for part in target.parts])
+
     def assignment(_: Cursor) -> tuple[str, Any]:
         name = partial(Cursor.name, what="set clause")
-        column = cursor.listed(name, by=".")[-1]  # the target's name or alias in front
+        *front, column = (part.lower() for part in cursor.listed(name, by="."))
+        if front and front not in names:  # a field, or a column of something else
+            column = ".".join((*front, column))
         cursor.expect("=")
-        return column.lower(), _expression_or_default(
-            cursor, parser, lambda c: c.key in (",", "WHEN") or at_clause(c), _root(*relations)
+        return column, _expression_or_default(
+            cursor, parser, lambda c: c.key in (",", "WHEN") or at_clause(c), _root(target, *others)
         )
 
     return cursor.listed(assignment)

@@ -101,11 +101,15 @@ def check_assigned(columns: Sequence[str], table: Table) -> None:
                 column=column,
             )
         if column not in known:
+            whole = column.partition(".")[0]
             raise InvalidInputError(
                 f'Target column "{column}" of set clause is not found in table "{table.name}".',
                 code=10408,
                 table=str(table.name),
                 column=column,
+                note=f"Fields are not set one by one: give {whole} a new value, named_struct(...)."
+                if whole in known
+                else None,
             )
     refuse_repeated([name.lower() for name in columns], "SET clause", table)
 

@@ -11,6 +11,7 @@ from tests.unit.sql.catalog import S, SmallCatalog, T, bound
 
 from hiveacid.errors import AcidError, NotFoundError, SqlSyntaxError, UnsupportedError
 from hiveacid.sql import bind_texts
+from hiveacid.sql.parse import parse_one
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -129,6 +130,36 @@ def test_merge_with_schema_evolution() -> None:
     assert bound(f"merge with schema evolution {rest}") == replace(
         bound(f"merge {rest}"), evolve=True
     )
+
+
+@pytest.mark.parametrize(
+    ("statement", "column"),
+    [
+        ("update t set v = 1", "v"),
+        ("update t set T.v = 1", "v"),
+        ("update t x set x.v = 1", "v"),
+        ("update t x set t.v = 1", "t.v"),
+        ("update d2.s set d2.s.id = 1", "id"),
+        ("update t set st.v = 1", "st.v"),
+        ("update t set t.st.v = 1", "t.st.v"),
+        ("update t set d2.t.v = 1", "d2.t.v"),
+    ],
+)
+def test_a_column_that_is_set_stands_behind_the_table_s_name_or_alone(
+    statement: str, column: str
+) -> None:
+    body = parse_one(statement).body
+    assert isinstance(body, Update)
+    assert [name for name, _ in body.assignments] == [column]
+
+
+def test_merge_sets_no_column_of_the_source() -> None:
+    text = "merge into t using s on t.id = s.id when matched then update set s.v = 1"
+    body = parse_one(text).body
+    assert isinstance(body, Merge)
+    (clause,) = body.clauses
+    assert isinstance(clause, MatchedUpdate)
+    assert [name for name, _ in clause.assignments] == ["s.v"]
 
 
 def test_merge_with_every_kind_of_clause() -> None:

@@ -128,6 +128,11 @@ def test_messages_are_hives() -> None:
         '[Error 10408]: Target column "nocol" of set clause is not found in table "default.t".'
     )
     with pytest.raises(InvalidInputError) as caught:
+        check(Update(NAME, (("v.x", "1"),)), ACID)
+    assert caught.value.__notes__ == [
+        "Fields are not set one by one: give v a new value, named_struct(...)."
+    ]
+    with pytest.raises(InvalidInputError) as caught:
         check(Delete(NAME, "x"), PLAIN)
     assert str(caught.value) == (
         "[Error 10297]: Attempt to do update or delete on table t that is not transactional"
