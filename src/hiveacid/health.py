@@ -73,8 +73,8 @@ class TableHealth:
 
     def purge(
         self,
-        *,
         where: Expression | None = None,
+        *,
         wait: float | None = None,
         drop_pins: bool = False,
     ) -> PurgeReport:

@@ -173,7 +173,7 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         statement = Update(self.name, given, condition_given(where))
         return cast(UpdateResult, self.session.execute(statement))
 
-    def delete(self, *, where: Expression | None = None) -> DeleteResult:
+    def delete(self, where: Expression | None = None) -> DeleteResult:
         """DELETE the rows that meet ``where``; without it, all (a TRUNCATE, as in Hive).
 
         Raises:

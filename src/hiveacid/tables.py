@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.connectors.enable import enabled_acid
 from hiveacid.connectors.frames import merge_of, table_named
 from hiveacid.connectors.names import location_of, name_for, name_of_new, required_at, table_at
-from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.errors import (
+    AlreadyExistsError,
+    CompactionError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from hiveacid.layout.directories import parse_partition_name
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.session import literal, quoted
 from hiveacid.sql.parse import ParsedStatement
@@ -141,6 +148,10 @@ class HiveacidTable:
             spark = cast("Session", self._acid.session).spark
             return spark.range(0).select()
 
+    def optimize(self) -> Optimization:
+        """Begins a compaction, which makes few files of many."""
+        return Optimization(self._acid)
+
     def _listed(self, statement: DescribeHistory | DescribeDetail) -> DataFrame:
         session = self._acid.session
         frame: DataFrame = session.run(ParsedStatement(type(statement).__name__, 1, statement))
@@ -155,6 +166,57 @@ class HiveacidTable:
         """Begins a MERGE; the source is called as ``source.alias`` says."""
         name = self._name or self._acid.name.table
         return MergeClauses(merge_of(self._acid, source, condition, alias=name))
+
+
+class Optimization:
+    """A compaction in the making; ``executeCompaction`` carries it out."""
+
+    def __init__(self, acid: AcidTable, conditions: tuple[str, ...] = ()) -> None:
+        self._acid = acid
+        self._conditions = conditions
+
+    def where(self, partitionFilter: str) -> Optimization:
+        """Only partitions for which this is true: ``"day >= '2026-11-01'"``."""
+        return Optimization(self._acid, (*self._conditions, partitionFilter))
+
+    def executeCompaction(self) -> DataFrame:
+        """Compacts, major, all that has something to do, and waits for it; a row for each
+        compaction: ``compactionid`` and ``partition``, NULL of a table without.
+
+        Raises:
+            CompactionError: one failed.
+            InvalidInputError: the table cannot be compacted, or a condition is not one of
+            partitions.
+        """
+        session = cast("Session", self._acid.session)
+        chosen: list[dict[str, str | None] | None] = [None]
+        if self._conditions:
+            name = self._acid.name
+            text = f"SHOW PARTITIONS {quoted(name.database, name.table)} WHERE "
+            shown: DataFrame = session.sql(text + " AND ".join(self._conditions))
+            found = [parse_partition_name(row[0]) for row in shown.collect()]
+            chosen = [dict(values) for values in found if values is not None]
+        done = []
+        for partition in chosen:
+            try:
+                done += self._acid.compact(partition=partition, wait=True)
+            except CompactionError as error:
+                if error.code != 10432:  # nothing to do
+                    raise
+        rows = [(int(one.id), one.partition) for one in done]
+        with own_calls():
+            return session.spark.createDataFrame(rows, "compactionid bigint, partition string")
+
+    def executeZOrderBy(self, *cols: Any) -> DataFrame:
+        """Is refused.
+
+        Raises:
+            UnsupportedError: always; it says what orders rows.
+        """
+        raise UnsupportedError(
+            "Rows are not ordered by several columns at once",
+            note="compact('rebalance', order_by='day, id') of spark.acid.table(name) sorts them.",
+        )
 
 
 class MergeClauses:

@@ -131,7 +131,7 @@ def test_other_partitions_and_their_retention_are_left_alone(world: World) -> No
     world.delete(1, table="p")
     before = world.directories("p", "k=b")
     table = world.acid.table("p")
-    found = table.purge(where="k = 'a' and id = 2")
+    found = table.purge("k = 'a' and id = 2")
     assert found.partitions == ("k=a",)
     assert world.directories("p", "k=b") == before
     assert holding(world, "kept") != []

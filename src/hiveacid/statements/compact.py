@@ -95,6 +95,10 @@ class AbortCompactions(Command):
     compactions: tuple[CompactionId, ...]
 
 
+_HOURS_MAX: Final = 1e9
+"""Longer than there are files; a database holds as many milliseconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clean(Command):
     """VACUUM name [RETAIN n HOURS] [DRY RUN]: clean a table, all of them where ``name`` is None;
@@ -111,11 +115,11 @@ class Clean(Command):
         """The same with hours.
 
         Raises:
-            InvalidInputError: they are below 0.
+            InvalidInputError: they are below 0, or without an end.
         """
-        if retain_hours is not None and retain_hours < 0:
+        if retain_hours is not None and not 0 <= retain_hours < _HOURS_MAX:
             raise InvalidInputError(
-                f"retain_hours is a number of hours, 0 or more, not {retain_hours:g}",
+                f"retain_hours is a number of hours, from 0 to {_HOURS_MAX:g}, not {retain_hours:g}",
                 argument="retain_hours",
             )
         return cls(name, dry_run, None if retain_hours is None else retain_hours * 3600)

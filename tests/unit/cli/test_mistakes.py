@@ -61,6 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
             1,
             "--since names the version (write id) or the time after",
         ),
+        ("clean t --retain-hours 1e400 --metastore {url}", 1, "from 0 to 1e+09, not inf"),
         ("clean t --retain-hours -1 --metastore {url}", 2, "Invalid value for '--retain-hours'"),
         ("read {root}/m.db", 1, "{root}/m.db is a file: a table is read by its directory"),
         ("dump {root}/a02", 1, "`hiveacid ls` shows what is in one"),
