@@ -296,6 +296,17 @@ def _of_table(client: Client, compactor: Compactor, table: Table) -> Iterable[Fi
             f"hiveacid sql -e 'DROP TABLE {table.name}'",
         )
     if table.acid_mode is not AcidMode.NONE:
+        fs, root = client.files.at(table.location)
+        if not fs.is_object_store and not fs.is_directory(root):
+            yield Finding(
+                "no directory",
+                table.name,
+                None,
+                "it reads as empty",
+                f"{table.location} is not there, as where another metastore had it, too,"
+                " and dropped it",
+                f"bring the directory back, or hiveacid sql -e 'DROP TABLE {table.name}'",
+            )
         yield from table_detail(client, compactor.initiator, table).findings
     orphans = Cleaner(client, dry=True).sweep((table,))
     if orphans:

@@ -432,3 +432,17 @@ def test_the_queries_of_the_docs_give_the_lists(
     assert asked == [str(valid), str(txns)]
     assert valid.open == (opened,)
     assert valid.aborted == (2, 3, 4)
+
+
+def test_doctor_misses_the_directory_of_a_table_that_another_metastore_dropped(
+    acid: Session, tmp_path: Path
+) -> None:
+    acid.attach(**golden("a02_update_delete", tmp_path / "t"))
+    kinds = [one.kind for one in acid.doctor().findings]
+    assert "no directory" not in kinds
+    shutil.rmtree(tmp_path / "t")
+    (found,) = (one for one in acid.doctor().findings if one.kind == "no directory")
+    assert (str(found.table), found.command.rpartition(", or ")[2]) == (
+        "default.t",
+        "hiveacid sql -e 'DROP TABLE default.t'",
+    )
