@@ -23,8 +23,16 @@ from typing import Final
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, Token, TokenKind, name_of, position
-from hiveacid.sql.operands import CALLS, concatenations, respelled
-from hiveacid.sql.spellings import COMPARISONS, NEGATED, QUANTIFIED, RANKING, WORDS
+from hiveacid.sql.operands import (
+    CALLS,
+    COMPARISONS,
+    NEGATED,
+    QUANTIFIED,
+    RANKING,
+    WORDS,
+    concatenations,
+    respelled,
+)
 from hiveacid.statements.values import VirtualColumn
 
 MOVED: Final = "\0"

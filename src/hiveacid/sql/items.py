@@ -1,13 +1,17 @@
-"""Select items: what Hive calls the columns that they make."""
+"""Parts of a query: select items, and what Hive calls the columns that they make; what follows the
+name of a table, options of reading it, a sample of its buckets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from hiveacid.errors import UnsupportedError
 from hiveacid.spark.session import quoted
-from hiveacid.sql.cursor import NOT_AN_ALIAS, Token, TokenKind, name_of
-from hiveacid.sql.expressions import Item, Scope
+from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, Token, TokenKind, name_of
+from hiveacid.sql.expressions import BucketSample, Item, Scope
+from hiveacid.statements.values import READ_OPTIONS
 
 _BEFORE_OPERAND: Final = NOT_AN_ALIAS - {"END", "NULL"} | {
     "DIV", "ESCAPE", "ILIKE", "INTERVAL", "REGEXP", "RLIKE", "TO",
@@ -109,3 +113,39 @@ def further_names(columns: Sequence[str], query: Scope) -> str:
         is_free = item.name and item.name not in names
         names.append(item.name if is_free else f"_col{len(names)}")
     return "".join(f", {quoted(name)}" for name in names[len(columns) :])
+
+
+# -------------------------------------------------------------------- behind the name of a table
+
+
+def read_option(cursor: Cursor) -> str | None:
+    """'name'='true' or 'false' after a table's name: the name, where it is true."""
+    name = cursor.string().lower()
+    if name not in READ_OPTIONS:
+        raise UnsupportedError(
+            f"option {name!r} of a table in a query is not supported",
+            note=f"There are {' and '.join(map(repr, READ_OPTIONS))}.",
+        )
+    cursor.expect("=")
+    return name if cursor.string().lower() == "true" else None
+
+
+def bucket_sample(cursor: Cursor) -> BucketSample | None:
+    """TABLESAMPLE (BUCKET x OUT OF y [ON columns]), if it is there."""
+    if not cursor.accept("TABLESAMPLE", "(", "BUCKET"):
+        return None
+    number = cursor.integer("table sample")
+    cursor.expect("OUT", "OF")
+    count = cursor.integer("table sample")
+    if not 1 <= number <= count:
+        raise cursor.error("the bucket of a sample is one of those that it is out of")
+    columns: tuple[str, ...] = ()
+    if cursor.accept("ON"):
+        if cursor.key == "RAND":
+            raise UnsupportedError(
+                "TABLESAMPLE (BUCKET ... ON rand()) is not supported",
+                note="TABLESAMPLE (10 PERCENT), or (100 ROWS), takes rows at random.",
+            )
+        columns = cursor.listed(lambda one: one.small_name("table sample"))
+    cursor.expect(")")
+    return BucketSample(number, count, columns)

@@ -26,9 +26,8 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
-from hiveacid.sql.items import further_names, item_of
+from hiveacid.sql.items import bucket_sample, further_names, item_of, read_option
 from hiveacid.sql.moments import moment
-from hiveacid.sql.relations import bucket_sample, read_option
 from hiveacid.statements.history import RestoreTable
 
 _TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
