@@ -23,12 +23,11 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.predicates import ANYTHING
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import (
-    CharType,
     HiveType,
     ListType,
     MapType,
     StructType,
-    VarcharType,
+    is_text,
 )
 from hiveacid.reading.rows import condition_of
 from hiveacid.reading.source import SessionTable
@@ -395,9 +394,9 @@ def _leaf(value: object, kind: HiveType) -> object:
         TypeError: a number where a time belongs, or the other way.
     """
     name = str(kind)
-    if name == "string" or isinstance(kind, CharType | VarcharType):
-        is_text = isinstance(value, str | list | dict)
-        return value if is_text else texts_of(pa.array([value]))[0].as_py()
+    if is_text(kind):
+        is_written = isinstance(value, str | list | dict)
+        return value if is_written else texts_of(pa.array([value]))[0].as_py()
     if name in ("timestamp", LOCAL_ZONED) and isinstance(value, date):
         zone = None if name == "timestamp" else timezone.utc
         if not isinstance(value, datetime):

@@ -412,11 +412,11 @@ def _print_locks(console: Console, seen: Sequence[Seen]) -> None:
     _print_table(console, title, names, rows.values())
 
 
-def _print_answer(console: Console, rows: Sequence[tuple[Any, ...]], *, shown: int = 10) -> None:
+def _print_answer(console: Console, rows: Sequence[tuple[Any, ...]]) -> None:
     """The first rows of the joined query."""
     names = ("shipped", "priority", "lines", "orders", "revenue", "highest price", "first shipped")
-    more = [("...",)] if len(rows) > shown else []
-    _print_table(console, None, names, [*rows[:shown], *more], right=(0, 2, 3, 4, 5))
+    more = [("...",)] if len(rows) > 10 else []
+    _print_table(console, None, names, [*rows[:10], *more], right=(0, 2, 3, 4, 5))
 
 
 def _verdict(console: Console, findings: Sequence[tpch.Finding]) -> bool:

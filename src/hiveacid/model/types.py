@@ -6,6 +6,7 @@ The text is Hive's own, in lower case, as the catalog stores it.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -158,6 +159,18 @@ TIMESTAMP: Final = PrimitiveType("timestamp")
 TIMESTAMP_LOCAL_TZ: Final = PrimitiveType("timestamp with local time zone")
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
+
+def is_text(kind: HiveType) -> bool:
+    """Whether its values are texts."""
+    return kind == STRING or isinstance(kind, CharType | VarcharType)
+
+
+def is_decimal_or(names: Collection[str], kind: HiveType) -> bool:
+    """Whether it is a decimal, or one of the types of these names."""
+    return isinstance(kind, DecimalType) or str(kind) in names
+
+
 """Of the types of whole numbers, by name."""
 
 MAX_PRECISION: Final = 38

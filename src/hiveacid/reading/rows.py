@@ -141,10 +141,10 @@ def read_arrow(
     )
 
 
-def schema_of(source: Source, *, unit: str = MICROSECONDS) -> pa.Schema:
-    """All columns, partition columns last; ``unit`` is that of timestamps."""
+def schema_of(source: Source) -> pa.Schema:
+    """All columns, partition columns last; timestamps in microseconds."""
     columns = source.definition.all_columns
-    return pa.schema([(c.name, arrow_type(c.type, unit=unit)) for c in columns])
+    return pa.schema([(c.name, arrow_type(c.type, unit=MICROSECONDS)) for c in columns])
 
 
 def open_rows(

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.model.tables import MAX_BUCKET_ID, Column
-from hiveacid.model.types import TIMESTAMP, DecimalType, PrimitiveType
+from hiveacid.model.types import TIMESTAMP, is_decimal_or
 from hiveacid.spark.jobs import explained
 from hiveacid.spark.session import session_conf, shows_utc, size_bytes
 from hiveacid.storage.arrow_types import arrow_type
@@ -168,7 +168,9 @@ def parquet_rows(frame: DataFrame, columns: Sequence[Column]) -> ParquetRows | N
     each of ``columns``; None where it is more, or on Spark Connect, whose files lie elsewhere.
     """
     spark = frame.sparkSession
-    if getattr(spark, "_sc", None) is None or not all(map(_is_known, columns)):
+    if getattr(spark, "_sc", None) is None or not all(
+        is_decimal_or(_TYPES, column.type) for column in columns
+    ):
         return None
     paths = frame.inputFiles()
     if not 0 < len(paths) <= _FILES_MAX or not all(map(_IS_HERE.fullmatch, paths)):
@@ -199,13 +201,6 @@ def parquet_rows(frame: DataFrame, columns: Sequence[Column]) -> ParquetRows | N
 def _has_ids(frame: DataFrame) -> bool:
     """Of timestamps nobody knows: the wall clock's column has lost what was told of the other."""
     return any("parquet.field.id" in field.metadata for field in frame.schema.fields)
-
-
-def _is_known(column: Column) -> bool:
-    kind = column.type
-    return isinstance(kind, DecimalType) or (
-        isinstance(kind, PrimitiveType) and kind.name in _TYPES
-    )
 
 
 def _path(uri: str) -> str:

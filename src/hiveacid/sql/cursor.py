@@ -373,12 +373,12 @@ class Cursor:
         """( name, ... ), in lower case."""
         return self.in_parentheses(lambda cursor: cursor.small_name(what))
 
-    def dotted_name(self, what: str = "table name") -> tuple[str, ...]:
+    def dotted_name(self) -> tuple[str, ...]:
         """``a``, ``a.b`` or ``a.b.c``."""
-        parts = [self.name(what)]
+        parts = [self.name("table name")]
         while self.key == "." and self.peek(1).is_name:
             self.next()
-            parts.append(self.name(what))
+            parts.append(self.name("table name"))
         if len(parts) == 1 and "." in parts[0]:
             parts = parts[0].split(".")  # `db.table` in one pair of back-quotes
         return tuple(parts)

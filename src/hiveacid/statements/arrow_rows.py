@@ -36,12 +36,14 @@ from hiveacid.model.types import (
 )
 from hiveacid.statements.constraints import check_conditions, column_default, not_null_columns
 from hiveacid.storage.arrow_types import (
+    are_texts,
     arrow_type,
     cast_numbers,
     conform,
     is_number,
     list_offsets,
     pairs_of,
+    plain,
     texts_of,
 )
 
@@ -261,10 +263,7 @@ def check_kept(given: pa.Array, found: pa.Array, kind: HiveType) -> None:
     """
     if given is found or pa.types.is_null(given.type):
         return
-    if isinstance(given, pa.ExtensionArray):
-        given = given.storage
-    if pa.types.is_dictionary(given.type):
-        given = given.cast(given.type.value_type)
+    given = plain(given)
     if isinstance(kind, StructType | ListType | MapType):
         for before, after, child in _children(given, found, kind):
             check_kept(before, after, child)
@@ -293,7 +292,7 @@ def _lost(given: pa.Array, found: pa.Array, kind: HiveType) -> pa.Array | None:
     """For each value whether it was changed; None where Arrow's cast had told."""
     before = given.type
     if isinstance(kind, CharType | VarcharType):
-        text = given if _is_text(before) else texts_of(given)
+        text = given if are_texts(before) else texts_of(given)
         if isinstance(kind, CharType):  # blanks at the end do not count
             text = pc.utf8_rtrim(text, " ")
         return pc.greater(pc.utf8_length(text), kind.length)
@@ -318,13 +317,9 @@ def _finite(given: pa.Array) -> pa.Array:
     """Whether a value is none of the infinite ones."""
     if pa.types.is_floating(given.type):
         return pc.is_finite(given)
-    if _is_text(given.type):
+    if are_texts(given.type):
         return pc.invert(pc.match_substring(given, "inf", ignore_case=True))
     return given.is_valid()
-
-
-def _is_text(arrow: pa.DataType) -> bool:
-    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
 
 
 # -------------------------------------------------------------------- rows of literals

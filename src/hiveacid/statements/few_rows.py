@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from hiveacid.model.predicates import And, Anything, Compare, In, IsNull, Or, Predicate, columns_of
 from hiveacid.model.tables import AcidMode, Column, Table
-from hiveacid.model.types import INTEGER_BITS, DecimalType, PrimitiveType
+from hiveacid.model.types import INTEGER_BITS, is_decimal_or
 from hiveacid.spark import arrow_read
 from hiveacid.spark.arrow_read import RowsHere, is_for_driver
 from hiveacid.spark.assign import spark_type, stored_type
@@ -313,18 +313,13 @@ def _is_plain(statement: Merge, table: Table) -> bool:
         and not (statement.tables or statement.evolve or statement.added)
         and not (what_needs_spark(table, [c.name for c in table.all_columns]))
         and not not_null_columns(table)
-        and all(_is_of(one, _KEYS) for one in placed)
+        and all(is_decimal_or(_KEYS, one.type) for one in placed)
     )
 
 
 def _bucketing(table: Table) -> list[Column]:
     names = set() if table.bucket is None else {name.lower() for name in table.bucket.columns}
     return [column for column in table.columns if column.name in names]
-
-
-def _is_of(column: Column, names: set[str]) -> bool:
-    kind = column.type
-    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind.name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +357,9 @@ class _Reader:
             return None
         kinds = {column.name: column for column in self.table.all_columns}
         written = {*assigned, *inserted}
-        if not all(_is_of(kinds[one], _KEYS) for one in on):
+        if not all(is_decimal_or(_KEYS, kinds[one].type) for one in on):
             return None
-        if not all(_is_of(kinds[one], _VALUES) for one in written):
+        if not all(is_decimal_or(_VALUES, kinds[one].type) for one in written):
             return None
         # what is equal stays as it is
         fresh = {target: name for target, name in assigned.items() if on.get(target) != name}

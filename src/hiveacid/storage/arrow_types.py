@@ -95,7 +95,7 @@ def hive_type(arrow: pa.DataType) -> HiveType:
         return PrimitiveType(_FROM_ARROW[arrow])
     if pa.types.is_dictionary(arrow):
         return hive_type(arrow.value_type)
-    if _is_text(arrow):
+    if are_texts(arrow) or str(arrow) == "string_view":  # Polars hands those over
         return PrimitiveType("string")
     if pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow):
         return PrimitiveType("binary")
@@ -217,13 +217,17 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
         ) from error
 
 
+def plain(array: pa.Array) -> pa.Array:
+    """The values themselves, where Arrow has them under a type's name or by numbers."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
 def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
     if isinstance(kind, UnionType):
         raise UnsupportedError(f"a {kind} inside another type cannot be written", type=str(kind))
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
+    array = plain(array)
     if isinstance(kind, StructType) and pa.types.is_struct(array.type):
         return _conform_struct(array, kind)
     if isinstance(kind, MapType) and pa.types.is_map(array.type):
@@ -360,19 +364,13 @@ def list_offsets(lists: pa.Array) -> pa.Array:
     return pa.array(offsets, mask=null).cast(pa.int32())
 
 
-def _is_text(arrow: pa.DataType) -> bool:
-    view = getattr(pa.types, "is_string_view", None)
-    return bool(
-        pa.types.is_string(arrow)
-        or pa.types.is_large_string(arrow)
-        or (view is not None and view(arrow))
-    )
+def are_texts(arrow: pa.DataType) -> bool:
+    """Whether values of this type are texts to Arrow's functions, which know no views."""
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
 
 
 def _text(array: pa.Array) -> pa.Array:
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        return array
-    return texts_of(array)
+    return array if are_texts(array.type) else texts_of(array)
 
 
 def texts_of(array: pa.Array) -> pa.Array:

@@ -28,7 +28,7 @@ from hiveacid.model.types import (
     PrimitiveType,
     StructType,
     UnionType,
-    VarcharType,
+    is_text,
 )
 from hiveacid.storage.arrow_types import (
     MICROSECONDS,
@@ -132,7 +132,7 @@ def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType, uni
 
 def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType, unit: str) -> pa.Array:
     target = arrow_type(wanted, unit=unit)
-    if wanted == STRING or isinstance(wanted, CharType | VarcharType):
+    if is_text(wanted):
         return array if found == wanted else conform(_as_text(array, found), wanted)
     if pa.types.is_binary(array.type):
         raise _cannot_be_read(found, wanted)

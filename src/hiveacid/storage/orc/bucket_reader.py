@@ -29,7 +29,7 @@ from hiveacid.layout.events import (
     is_positional_row,
 )
 from hiveacid.model.tables import Column
-from hiveacid.model.types import CharType, HiveType, StructType, VarcharType
+from hiveacid.model.types import HiveType, StructType, is_text
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.damage import check_columns, is_checkable
@@ -274,7 +274,7 @@ class BucketFileReader(FileReader):
         self, number: int, at: npt.NDArray[np.int64], wanted: Sequence[int]
     ) -> dict[int, pa.Array]:
         assert self.tail is not None
-        names = [i for i in wanted if i < len(self.fields) and _is_text(self.fields[i][1])]
+        names = [i for i in wanted if i < len(self.fields) and is_text(self.fields[i][1])]
         if not names:
             return {}
         above = (0, self.tail.types[0].children[self._root[ROW][0]])
@@ -484,10 +484,6 @@ class BucketFileReader(FileReader):
             if _TOO_WIDE in str(error):
                 raise _WideTimestampsError from error
             raise self._damaged(error) from error
-
-
-def _is_text(kind: HiveType) -> bool:
-    return str(kind) == "string" or isinstance(kind, CharType | VarcharType)
 
 
 _TOO_WIDE: Final = "nanosecond resolution"

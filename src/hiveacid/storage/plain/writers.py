@@ -26,7 +26,7 @@ from hiveacid.model.types import (
     PrimitiveType,
     StructType,
     UnionType,
-    VarcharType,
+    is_text,
 )
 from hiveacid.storage.arrow_types import (
     LOCAL_ZONED,
@@ -348,7 +348,7 @@ def _leaf(array: pa.Array, kind: HiveType, row_format: RowFormat) -> pa.Array:
     if isinstance(kind, UnionType):
         raise UnsupportedError("a uniontype cannot be written", type=str(kind))
     name = kind.name if isinstance(kind, PrimitiveType) else ""
-    if isinstance(kind, CharType | VarcharType) or name == "string":
+    if is_text(kind):
         return _escaped(array.cast(pa.binary()), row_format)
     if name == "binary":
         text = encode(array)

@@ -45,11 +45,11 @@ from hiveacid.model.tables import (
 )
 from hiveacid.model.types import (
     INTEGER_BITS,
-    CharType,
     DecimalType,
     HiveType,
     PrimitiveType,
     VarcharType,
+    is_text,
 )
 from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -166,7 +166,7 @@ def partition_ranges(table: Table, values: Sequence[str | None]) -> Mapping[str,
     found: dict[str, ColumnRange] = {}
     for column, text in zip(table.partition_columns, values, strict=True):
         if text is None:
-            if not _is_text(column.type):
+            if not is_text(column.type):
                 found[column.name] = exactly(None)
             continue
         value = partition_constant(text, column.type)
@@ -177,10 +177,6 @@ def partition_ranges(table: Table, values: Sequence[str | None]) -> Mapping[str,
         elif value is not None:
             found[column.name] = exactly(value)
     return found
-
-
-def _is_text(kind: HiveType) -> bool:
-    return kind == PrimitiveType("string") or isinstance(kind, CharType | VarcharType)
 
 
 def _plan_part(

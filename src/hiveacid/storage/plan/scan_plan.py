@@ -14,7 +14,7 @@ from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
-from hiveacid.model.types import INTEGER_BITS, DecimalType, HiveType, PrimitiveType
+from hiveacid.model.types import INTEGER_BITS, is_decimal_or
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.statistics import (
     column_numbers,
@@ -199,7 +199,10 @@ def table_facts(
         return None
     if plan.amount.files > _FILES_MAX:
         return None
-    if any(c.type.children or (c.name in extremes and not _is_exact_type(c.type)) for c in wanted):
+    if any(
+        c.type.children or (c.name in extremes and not is_decimal_or(_EXACT, c.type))
+        for c in wanted
+    ):
         return None
     rows = 0
     found: dict[str, list[ColumnFacts]] = {column.name: [] for column in wanted}
@@ -214,12 +217,6 @@ def table_facts(
             for name, facts in counted.columns.items():
                 found[name].append(facts)
     return TableFacts(rows, {name: _together(facts) for name, facts in found.items()})
-
-
-def _is_exact_type(kind: HiveType) -> bool:
-    return isinstance(kind, DecimalType) or (
-        isinstance(kind, PrimitiveType) and kind.name in _EXACT
-    )
 
 
 def _file(
