@@ -122,6 +122,11 @@ class NotFoundError(AcidError, KeyError):
         return AcidError.__str__(self)
 
 
+def no_such_table(name: object) -> NotFoundError:
+    """Hive's error 10001."""
+    return NotFoundError(f"Table not found {name}", code=10001, table=str(name))
+
+
 class AlreadyExistsError(AcidError):
     """The named database, table or partition exists already."""
 

@@ -15,8 +15,8 @@ from hiveacid.errors import (
     AlreadyExistsError,
     CompactionError,
     InvalidInputError,
-    NotFoundError,
     UnsupportedError,
+    no_such_table,
 )
 from hiveacid.layout.directories import parse_partition_name
 from hiveacid.spark.jobs import own_calls
@@ -54,7 +54,7 @@ class HiveacidTable:
         """
         found = table_named(enabled_acid(spark), name)
         if found is None:
-            raise NotFoundError(f"Table not found {name}", code=10001, table=name)
+            raise no_such_table(name)
         return cls(found)
 
     @classmethod
@@ -354,7 +354,7 @@ class TableBuilder:
         if self._how == "create" and there is not None:
             raise AlreadyExistsError(f"Table {there.name} lies at {where} already")
         if self._how == "replace" and table_named(acid, name) is None:
-            raise NotFoundError(f"Table not found {name}", code=10001, table=name)
+            raise no_such_table(name)
         made = acid.create_table(
             name_of_new(acid, name),
             ", ".join(self._columns),

@@ -46,6 +46,7 @@ from hiveacid.errors import (
     NotFoundError,
     SqlSyntaxError,
     UnsupportedError,
+    no_such_table,
 )
 from hiveacid.session import Session
 from hiveacid.spark.workers import chosen_python, is_local
@@ -374,7 +375,7 @@ class _StreamReader(_Stream):
         ours, where = self._named(path)
         if ours is None:
             name = where or self._given["table"]
-            raise NotFoundError(f"Table not found {name}", code=10001, table=str(name))
+            raise no_such_table(name)
         return self._stream(ours)
 
     def _stream(self, ours: AcidTable) -> DataFrame:

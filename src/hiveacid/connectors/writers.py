@@ -19,8 +19,8 @@ from hiveacid.connectors.names import (
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
-    NotFoundError,
     UnsupportedError,
+    no_such_table,
 )
 from hiveacid.session import Session
 from hiveacid.spark.session import check_strings
@@ -309,7 +309,7 @@ class _WriterV2(Told):
         if "refused" in self._told:
             raise UnsupportedError("clusterBy is not supported for tables of ours")
         if how == "replace" and ours is None:
-            raise NotFoundError(f"Table not found {self._name}", code=10001, table=self._name)
+            raise no_such_table(self._name)
         self._acid.create_table(
             name_of_new(self._acid, self._name),
             self._owner,

@@ -6,7 +6,7 @@ import dataclasses
 from itertools import zip_longest
 from typing import Any
 
-from hiveacid.errors import NotFoundError, UnsupportedError
+from hiveacid.errors import UnsupportedError, no_such_table
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.session import quoted
 from hiveacid.sql.dml import NotLiteralError, literal_of
@@ -110,7 +110,7 @@ def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
     qualified = splicer.qualify(name)
     table = names.table(qualified)
     if table is None:
-        raise NotFoundError(f"Table not found {qualified}", code=10001, table=str(qualified))
+        raise no_such_table(qualified)
     return table
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.errors import InvalidInputError, NotFoundError, tolerated
+from hiveacid.errors import InvalidInputError, no_such_table, tolerated
 from hiveacid.layout.directories import is_hidden
 from hiveacid.model.tables import CREATING, AcidMode, Column, LockId, Table, TableName
 from hiveacid.model.types import PrimitiveType
@@ -84,7 +84,7 @@ def create(
                 _replace(context, statement, old, columns=columns, rows=rows)
                 return
     if statement.must_exist:
-        raise NotFoundError(f"Table not found {statement.name}", table=str(statement.name))
+        raise no_such_table(statement.name)
     if rows is None:
         tables.make_table(context, statement, columns=columns)
     else:

@@ -30,8 +30,8 @@ from hiveacid.errors import (
     CommitOutcomeUnknownError,
     ConversionError,
     InvalidInputError,
-    NotFoundError,
     TransactionError,
+    no_such_table,
     tolerated,
 )
 from hiveacid.model.tables import (
@@ -444,7 +444,7 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
     def _looked_up(self) -> Table:
         table = self._client.metastore.get_tables((self._name,)).get(self._name)
         if table is None:
-            raise NotFoundError(f"Table not found {self._name}", code=10001, table=str(self._name))
+            raise no_such_table(self._name)
         if table.kind is TableKind.VIEW:
             raise InvalidInputError(f"{self._name} is a view: no rows can be written to it")
         if table.acid_mode is AcidMode.NONE:

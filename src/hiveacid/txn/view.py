@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from hiveacid.errors import NotFoundError
+from hiveacid.errors import no_such_table
 from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.history import AsOf, Version
 from hiveacid.model.tables import Database, Partition, Table, TableName
@@ -173,7 +173,7 @@ class Look:
         """
         table = self.table(name)
         if table is None:
-            raise NotFoundError(f"Table not found {name}", code=10001, table=str(name))
+            raise no_such_table(name)
         return table
 
     def partitions(self, table: Table) -> tuple[Partition, ...]:

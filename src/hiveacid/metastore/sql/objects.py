@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
-from hiveacid.errors import MetastoreError, NotFoundError
+from hiveacid.errors import MetastoreError, NotFoundError, no_such_table
 from hiveacid.metastore.api import Claim, Place
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
@@ -149,11 +149,6 @@ def locked_table_ids(unit: Unit, name: TableName) -> TableIds:
     Raises: NotFoundError (Hive's 10001).
     """
     return found_table(unit.ask(_LOCKED_TABLE, database=name.database, table=name.table), name)
-
-
-def no_such_table(name: TableName) -> NotFoundError:
-    """Hive's error 10001."""
-    return NotFoundError(f"Table not found {name}", code=10001, table=str(name))
 
 
 _PER_PARTITION: Final[Mapping[SqlTable, str]] = {

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
-from hiveacid.errors import ConflictError
+from hiveacid.errors import ConflictError, no_such_table
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Catalog, OwnDatabase
 from hiveacid.metastore.sql.catalog_schema import (
@@ -44,7 +44,7 @@ from hiveacid.metastore.sql.catalog_schema import (
 )
 from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Part, Unit, one_of
-from hiveacid.metastore.sql.objects import NAMED_TABLE, no_such_table, table_ids, take_ids
+from hiveacid.metastore.sql.objects import NAMED_TABLE, table_ids, take_ids
 from hiveacid.metastore.sql.schema import HIVEACID_STREAM_BATCHES, TXN_TO_WRITE_ID, TXNS
 from hiveacid.metastore.upkeep import Past
 from hiveacid.model.commits import (

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import Table as SqlTable
 
-from hiveacid.errors import AlreadyExistsError, ConflictError
+from hiveacid.errors import AlreadyExistsError, ConflictError, no_such_table
 from hiveacid.metastore.api import Catalog, Claim, OwnDatabase
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
@@ -43,7 +43,6 @@ from hiveacid.metastore.sql.objects import (
     find_table,
     forget_table,
     locked_table_ids,
-    no_such_table,
     read_definition,
     rename_table,
     stored_parameters,

@@ -13,11 +13,11 @@ from typing import Final
 
 from sqlalchemy import bindparam, insert, or_, select
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, no_such_table
 from hiveacid.layout.takeover import Takeover
 from hiveacid.metastore.api import Claim, OwnDatabase, Place
 from hiveacid.metastore.sql.engine import Part, Unit
-from hiveacid.metastore.sql.objects import claim_place, no_such_table, read_places
+from hiveacid.metastore.sql.objects import claim_place, read_places
 from hiveacid.metastore.sql.partitions import insert_partitions
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.metastore.sql.tables import delete_table, insert_table

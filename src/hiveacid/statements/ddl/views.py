@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, no_such_table
 from hiveacid.model.tables import Column, Table, TableKind, TableName
 from hiveacid.spark.session import quoted
 from hiveacid.statements.context import DdlPlan, ExecutionContext
@@ -78,7 +78,7 @@ def create_view(context: ExecutionContext, statement: CreateView, look: Look) ->
     old = look.table(name)
     if old is None:
         if statement.alter:
-            raise NotFoundError(f"Table not found {name}", code=10001)
+            raise no_such_table(name)
         look.database(name.database)
         view = _definition(context, statement, None)
 
