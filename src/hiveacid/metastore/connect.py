@@ -14,7 +14,7 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Any, Final
 
-from sqlalchemy import Connection, insert, inspect, select, update
+from sqlalchemy import Connection, inspect, select, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.schema import CreateColumn, Index, Table
@@ -171,7 +171,7 @@ def _seed(unit: Unit, name: str | None = None) -> None:
     """The rows that a new table begins with; those of all tables where None."""
     for table, row in _SEED_ROWS:
         if name in (None, table.name):
-            unit.ask(insert(table).values(**row))
+            unit.insert(table, [row])
 
 
 def _upgrade(unit: Unit, version: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.metastore.api import Catalog
@@ -34,15 +34,6 @@ _GET_DATABASE: Final = select(_D.DB_ID, _D.DB_LOCATION_URI, _D.DESC).where(
 )
 _DATABASE_HELD: Final = _GET_DATABASE.with_for_update()
 _DATABASE_PARAMS: Final = select(_DP.PARAM_KEY, _DP.PARAM_VALUE).where(_DP.DB_ID == bindparam("db"))
-_INSERT_DATABASE: Final = insert(DBS).values(
-    DB_ID=bindparam("db"),
-    NAME=bindparam("name"),
-    DB_LOCATION_URI=bindparam("location"),
-    DESC=bindparam("comment"),
-    CTLG_NAME=CATALOG,
-    CREATE_TIME=bindparam("created"),
-    OWNER_TYPE="USER",
-)
 _UPDATE_DATABASE: Final = (
     update(DBS)
     .where(_D.DB_ID == bindparam("db"))
@@ -50,9 +41,6 @@ _UPDATE_DATABASE: Final = (
 )
 _DELETE_DATABASE: Final = delete(DBS).where(_D.DB_ID == bindparam("db"))
 _DELETE_DATABASE_PARAMS: Final = delete(DATABASE_PARAMS).where(_DP.DB_ID == bindparam("db"))
-_INSERT_DATABASE_PARAM: Final = insert(DATABASE_PARAMS).values(
-    DB_ID=bindparam("db"), PARAM_KEY=bindparam("key"), PARAM_VALUE=bindparam("value")
-)
 _TABLES_IN_DATABASE: Final = (
     select(TBLS.c.TBL_NAME, TBLS.c.TBL_TYPE)
     .where(TBLS.c.DB_ID == bindparam("db"))
@@ -76,14 +64,16 @@ class SqlDatabases(Part, Catalog):
                     return False
                 raise AlreadyExistsError(f"Database {name} already exists", database=name)
             (found,) = take_ids(unit, "MDatabase", 1)
-            unit.ask(
-                _INSERT_DATABASE,
-                db=found,
-                name=name,
-                location=database.location,
-                comment=database.comment,
-                created=unit.now_ms // 1000,
-            )
+            row = {
+                "DB_ID": found,
+                "NAME": name,
+                "DB_LOCATION_URI": database.location,
+                "DESC": database.comment,
+                "CTLG_NAME": CATALOG,
+                "CREATE_TIME": unit.now_ms // 1000,
+                "OWNER_TYPE": "USER",
+            }
+            unit.insert(DBS, [row])
             _set_database_params(unit, found, database)
             return True
 
@@ -143,7 +133,10 @@ def _read_database(unit: Unit, name: str) -> model.Database:
 
 
 def _set_database_params(unit: Unit, found: int, database: model.Database) -> None:
-    unit.run_many(
-        _INSERT_DATABASE_PARAM,
-        [{"db": found, "key": key, "value": value} for key, value in database.properties.items()],
+    unit.insert(
+        DATABASE_PARAMS,
+        [
+            {"DB_ID": found, "PARAM_KEY": key, "PARAM_VALUE": value}
+            for key, value in database.properties.items()
+        ],
     )

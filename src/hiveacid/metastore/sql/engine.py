@@ -21,7 +21,8 @@ from operator import itemgetter
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, Insert, insert, or_, select
+from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
@@ -139,6 +140,11 @@ class Unit:
             compiled = self._compile(statement)
             self.channel.send_many(compiled.sql, [compiled.bind(one) for one in params])
 
+    def insert(self, table: SqlTable, rows: Sequence[Mapping[str, object]]) -> None:
+        """Add rows, all of the same columns."""
+        if rows:
+            self.run_many(_insert_of(table, tuple(rows[0])), rows)
+
     def count(self, statement: ClauseElement, **params: object) -> int:
         """Run a statement; how many rows it touched."""
         return self.ask(statement, **params).count()
@@ -190,6 +196,11 @@ def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, object]], tuple[ob
     if len(names) > 1:
         return itemgetter(*names)
     return lambda values: tuple(values[name] for name in names)
+
+
+@functools.cache
+def _insert_of(table: SqlTable, columns: tuple[str, ...]) -> Insert:
+    return insert(table).values(dict.fromkeys(columns))
 
 
 _COMPILED: Final[dict[str, WeakKeyDictionary[ClauseElement, _Compiled]]] = {}

@@ -19,7 +19,6 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
-    insert,
     literal,
     literal_column,
     select,
@@ -175,9 +174,6 @@ _TAKE: Final = (
     .values(NEXT_VAL=_S.NEXT_VAL + bindparam("count"))
     .returning(_S.NEXT_VAL)
 )
-_FIRST: Final = insert(SEQUENCE_TABLE).values(
-    SEQUENCE_NAME=bindparam("name"), NEXT_VAL=bindparam("next")
-)
 
 
 def take_ids(unit: Unit, kind: str, count: int) -> range:
@@ -186,7 +182,7 @@ def take_ids(unit: Unit, kind: str, count: int) -> range:
     following = unit.scalar(_TAKE, name=name, count=count)
     if following is None:
         following = 1 + count
-        unit.ask(_FIRST, name=name, next=following)
+        unit.insert(SEQUENCE_TABLE, [{"SEQUENCE_NAME": name, "NEXT_VAL": following}])
     return range(following - count, following)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from hiveacid.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, partition_name
@@ -75,32 +75,6 @@ _STORAGE_OF_TABLE: Final = (
     select(SDS.c.CD_ID, SDS.c.INPUT_FORMAT, SDS.c.OUTPUT_FORMAT, SDS.c.NUM_BUCKETS, SERDES.c.SLIB)
     .join_from(SDS, SERDES, SDS.c.SERDE_ID == SERDES.c.SERDE_ID)
     .where(SDS.c.SD_ID == bindparam("storage"))
-)
-_INSERT_SERDE: Final = insert(SERDES).values(SERDE_ID=bindparam("serde"), SLIB=bindparam("lib"))
-_INSERT_STORAGE: Final = insert(SDS).values(
-    SD_ID=bindparam("storage"),
-    CD_ID=bindparam("columns"),
-    SERDE_ID=bindparam("serde"),
-    INPUT_FORMAT=bindparam("input"),
-    OUTPUT_FORMAT=bindparam("output"),
-    NUM_BUCKETS=bindparam("buckets"),
-    LOCATION=bindparam("location"),
-    IS_COMPRESSED=bindparam("no"),
-    IS_STOREDASSUBDIRECTORIES=bindparam("no"),
-)
-_INSERT: Final = insert(PARTITIONS).values(
-    PART_ID=bindparam("part"),
-    TBL_ID=bindparam("table"),
-    SD_ID=bindparam("storage"),
-    PART_NAME=bindparam("name"),
-    CREATE_TIME=bindparam("created"),
-    LAST_ACCESS_TIME=0,
-)
-_INSERT_VALUE: Final = insert(PARTITION_KEY_VALS).values(
-    PART_ID=bindparam("part"), PART_KEY_VAL=bindparam("value"), INTEGER_IDX=bindparam("at")
-)
-_INSERT_PARAM: Final = insert(PARTITION_PARAMS).values(
-    PART_ID=bindparam("part"), PARAM_KEY=bindparam("key"), PARAM_VALUE=bindparam("value")
 )
 _SET_LOCATION: Final = (
     update(SDS).where(SDS.c.SD_ID == bindparam("storage")).values(LOCATION=bindparam("location"))
@@ -260,10 +234,14 @@ def _rename(
 
 
 def _insert_values(unit: Unit, part: int, values: tuple[str | None, ...]) -> None:
-    unit.run_many(
-        _INSERT_VALUE,
+    unit.insert(
+        PARTITION_KEY_VALS,
         [
-            {"part": part, "value": DEFAULT_PARTITION if text is None else text, "at": at}
+            {
+                "PART_ID": part,
+                "PART_KEY_VAL": DEFAULT_PARTITION if text is None else text,
+                "INTEGER_IDX": at,
+            }
             for at, text in enumerate(values)
         ],
     )
@@ -307,33 +285,35 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
             strict=True,
         )
     )
-    unit.run_many(_INSERT_SERDE, [{"serde": serde, "lib": lib} for _, _, serde, _ in keyed])
-    unit.run_many(
-        _INSERT_STORAGE,
+    unit.insert(SERDES, [{"SERDE_ID": serde, "SLIB": lib} for _, _, serde, _ in keyed])
+    unit.insert(
+        SDS,
         [
             {
-                "storage": storage,
-                "columns": columns,
-                "serde": serde,
-                "input": input_format,
-                "output": output_format,
-                "buckets": buckets,
-                "location": partition.location,
-                "no": False,
+                "SD_ID": storage,
+                "CD_ID": columns,
+                "SERDE_ID": serde,
+                "INPUT_FORMAT": input_format,
+                "OUTPUT_FORMAT": output_format,
+                "NUM_BUCKETS": buckets,
+                "LOCATION": partition.location,
+                "IS_COMPRESSED": False,
+                "IS_STOREDASSUBDIRECTORIES": False,
             }
             for _, storage, serde, (_, partition) in keyed
         ],
     )
     created_s = unit.now_ms // 1000
-    unit.run_many(
-        _INSERT,
+    unit.insert(
+        PARTITIONS,
         [
             {
-                "part": part,
-                "table": ids.table,
-                "storage": storage,
-                "name": text,
-                "created": created_s,
+                "PART_ID": part,
+                "TBL_ID": ids.table,
+                "SD_ID": storage,
+                "PART_NAME": text,
+                "CREATE_TIME": created_s,
+                "LAST_ACCESS_TIME": 0,
             }
             for part, storage, _, (text, _) in keyed
         ],
@@ -344,9 +324,12 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
 
 
 def _insert_params(unit: Unit, part: int, partition: Partition) -> None:
-    unit.run_many(
-        _INSERT_PARAM,
-        [{"part": part, "key": key, "value": value} for key, value in partition.properties.items()],
+    unit.insert(
+        PARTITION_PARAMS,
+        [
+            {"PART_ID": part, "PARAM_KEY": key, "PARAM_VALUE": value}
+            for key, value in partition.properties.items()
+        ],
     )
 
 

@@ -75,15 +75,6 @@ _MOVE: Final = (
         HP_EXPIRES=bindparam("expires"),
     )
 )
-_NEW: Final = insert(HIVEACID_PINS).values(
-    HP_KIND=bindparam("kind"),
-    HP_NAME=bindparam("name"),
-    HP_TBL_ID=bindparam("id"),
-    HP_WRITEID=bindparam("write_id"),
-    HP_VALID=bindparam("valid"),
-    HP_MADE=bindparam("made"),
-    HP_EXPIRES=bindparam("expires"),
-)
 
 
 class SqlPins(Part, Past):
@@ -147,14 +138,16 @@ def _add(unit: Unit, pin: Pin) -> None:
             note=f"DROP {pin.kind.name} {pin.name} ON {pin.table}",
         )
     unit.ask(_DROP, **where)
-    unit.ask(
-        _NEW,
-        **where,
-        write_id=pin.write_id,
-        valid=str(pin.valid),
-        made=pin.made_ms,
-        expires=pin.expires_ms,
-    )
+    row = {
+        "HP_KIND": where["kind"],
+        "HP_NAME": where["name"],
+        "HP_TBL_ID": where["id"],
+        "HP_WRITEID": pin.write_id,
+        "HP_VALID": str(pin.valid),
+        "HP_MADE": pin.made_ms,
+        "HP_EXPIRES": pin.expires_ms,
+    }
+    unit.insert(HIVEACID_PINS, [row])
 
 
 def note_moves(unit: Unit, moves: Sequence[ConsumerMove]) -> ConflictError | None:

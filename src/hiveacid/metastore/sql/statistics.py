@@ -408,19 +408,18 @@ def _set_columns(unit: Unit, kept: _Kept, owner: int, columns: Sequence[ColumnSt
         return
     taken = take_ids(unit, kept.sequence, len(columns))
     now_s = unit.now_ms // 1000
-    unit.ask(
-        insert(stats).values(
-            [
-                {
-                    "CS_ID": number,
-                    kept.owner: owner,
-                    "ENGINE": "hive",
-                    "LAST_ANALYZED": now_s,
-                    **{sql: getattr(one, field) for field, sql in _BOUNDS.items()},
-                }
-                for number, one in zip(taken, columns, strict=True)
-            ]
-        )
+    unit.insert(
+        stats,
+        [
+            {
+                "CS_ID": number,
+                kept.owner: owner,
+                "ENGINE": "hive",
+                "LAST_ANALYZED": now_s,
+                **{sql: getattr(one, field) for field, sql in _BOUNDS.items()},
+            }
+            for number, one in zip(taken, columns, strict=True)
+        ],
     )
 
 

@@ -9,11 +9,9 @@ from typing import Any, Final
 from sqlalchemy import (
     bindparam,
     delete,
-    insert,
     select,
     update,
 )
-from sqlalchemy.schema import Table as SqlTable
 
 from hiveacid.errors import AlreadyExistsError, ConflictError, no_such_table
 from hiveacid.metastore.api import Catalog, Claim, OwnDatabase
@@ -165,20 +163,18 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
     storage = insert_storage(unit, table)
     (found,) = take_ids(unit, "MTable", 1)
     created_s = (table.created_at_ms or unit.now_ms) // 1000
-    unit.ask(
-        insert(TBLS).values(
-            TBL_ID=found,
-            DB_ID=database,
-            SD_ID=storage,
-            TBL_NAME=table.name.table,
-            CREATE_TIME=created_s,
-            LAST_ACCESS_TIME=0,
-            RETENTION=0,
-            OWNER=table.owner or None,
-            OWNER_TYPE="USER",
-            **_kind_values(table),
-        )
-    )
+    row = {
+        "TBL_ID": found,
+        "DB_ID": database,
+        "SD_ID": storage,
+        "TBL_NAME": table.name.table,
+        "CREATE_TIME": created_s,
+        "LAST_ACCESS_TIME": 0,
+        "RETENTION": 0,
+        "OWNER": table.owner or None,
+        "OWNER_TYPE": "USER",
+    }
+    unit.insert(TBLS, [row | _kind_values(table)])
     _insert_details(unit, found, table)
     return True
 
@@ -222,19 +218,17 @@ def insert_storage(unit: Unit, table: Table) -> int:
     (columns,) = take_ids(unit, "MColumnDescriptor", 1)
     (serde,) = take_ids(unit, "MSerDeInfo", 1)
     (storage,) = take_ids(unit, "MStorageDescriptor", 1)
-    unit.ask(insert(CDS).values(CD_ID=columns))
+    unit.insert(CDS, [{"CD_ID": columns}])
     _insert_columns(unit, columns, table)
-    unit.ask(insert(SERDES).values(SERDE_ID=serde, SLIB=storage_classes(table).serde))
-    unit.ask(
-        insert(SDS).values(
-            SD_ID=storage,
-            CD_ID=columns,
-            SERDE_ID=serde,
-            IS_COMPRESSED=False,
-            IS_STOREDASSUBDIRECTORIES=False,
-            **_storage_values(table),
-        )
-    )
+    unit.insert(SERDES, [{"SERDE_ID": serde, "SLIB": storage_classes(table).serde}])
+    row = {
+        "SD_ID": storage,
+        "CD_ID": columns,
+        "SERDE_ID": serde,
+        "IS_COMPRESSED": False,
+        "IS_STOREDASSUBDIRECTORIES": False,
+    }
+    unit.insert(SDS, [row | _storage_values(table)])
     _insert_storage_details(unit, storage, table)
     return storage
 
@@ -259,14 +253,8 @@ def _kind_values(table: Table) -> dict[str, Any]:
     }
 
 
-def _insert_all(unit: Unit, table: SqlTable, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        unit.ask(insert(table).values(rows))
-
-
 def _insert_columns(unit: Unit, columns: int, table: Table) -> None:
-    _insert_all(
-        unit,
+    unit.insert(
         COLUMNS_V2,
         [_column_row(columns, column, at) for at, column in enumerate(table.columns)],
     )
@@ -288,7 +276,7 @@ def append_columns(unit: Unit, columns: Sequence[tuple[TableName, Column]]) -> N
                 column=column.name,
             )
         row = _column_row(ids.columns, column, len(table.columns))
-        _insert_all(unit, COLUMNS_V2, [row])
+        unit.insert(COLUMNS_V2, [row])
         keep_columns(unit, ids.table, table.columns)
 
 
@@ -304,16 +292,14 @@ def _column_row(columns: int, column: Column, at: int) -> dict[str, Any]:
 
 def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
     bucket_columns = () if table.bucket is None else table.bucket.columns
-    _insert_all(
-        unit,
+    unit.insert(
         BUCKETING_COLS,
         [
             {"SD_ID": storage, "BUCKET_COL_NAME": name, "INTEGER_IDX": at}
             for at, name in enumerate(bucket_columns)
         ],
     )
-    _insert_all(
-        unit,
+    unit.insert(
         SORT_COLS,
         [
             {
@@ -328,8 +314,7 @@ def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
 
 
 def _insert_details(unit: Unit, found: int, table: Table, *, but: Sequence[str] = ()) -> None:
-    _insert_all(
-        unit,
+    unit.insert(
         PARTITION_KEYS,
         [
             {
@@ -342,8 +327,7 @@ def _insert_details(unit: Unit, found: int, table: Table, *, but: Sequence[str] 
             for at, column in enumerate(table.partition_columns)
         ],
     )
-    _insert_all(
-        unit,
+    unit.insert(
         TABLE_PARAMS,
         [
             {"TBL_ID": found, "PARAM_KEY": key, "PARAM_VALUE": value}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, insert, or_, select
+from sqlalchemy import or_, select
 
 from hiveacid.errors import InvalidInputError, no_such_table
 from hiveacid.layout.takeover import Takeover
@@ -33,15 +33,6 @@ from hiveacid.model.tables import Partition, Table, TableName, TxnId
 from hiveacid.model.transactions import OperationType, TxnState, TxnType
 
 _T = TXNS.c
-_INSERT_TXN: Final = insert(TXNS).values(
-    TXN_ID=bindparam("txn"),
-    TXN_STATE=bindparam("state"),
-    TXN_STARTED=bindparam("at"),
-    TXN_LAST_HEARTBEAT=bindparam("at"),
-    TXN_USER=bindparam("user"),
-    TXN_HOST="",
-    TXN_META_INFO="taken over from another metastore",
-)
 _NOT_COMMITTED: Final = select(_T.TXN_ID, _T.TXN_STATE).where(
     or_(_T.TXN_STATE == TxnState.OPEN.value, _T.TXN_STATE == TxnState.ABORTED.value)
 )
@@ -102,14 +93,22 @@ def _enter_history(unit: Unit, table: Table, takeover: Takeover) -> None:
     committed = [] if not write_ids else [after] if 1 in txn_of or after == 1 else [1, after]
     txn_of |= {one: TxnId(first + len(txn_of) + at) for at, one in enumerate(committed)}
     aborted, done = TxnState.ABORTED.value, TxnState.COMMITTED.value
-    unit.run_many(
-        _INSERT_TXN,
+    # Those that are committed look old, so that nobody takes an id below for a late one.
+    as_it_is, as_committed = (aborted, unit.now_ms), (done, 0)
+    states = [as_committed if one in committed else as_it_is for one in txn_of]
+    unit.insert(
+        TXNS,
         [
-            # Those that are committed look old, so that nobody takes an id below for a late one.
-            {"txn": txn, "state": done, "at": 0, "user": table.owner}
-            if write_id in committed
-            else {"txn": txn, "state": aborted, "at": unit.now_ms, "user": table.owner}
-            for write_id, txn in txn_of.items()
+            {
+                "TXN_ID": txn,
+                "TXN_STATE": state,
+                "TXN_STARTED": at,
+                "TXN_LAST_HEARTBEAT": at,
+                "TXN_USER": table.owner,
+                "TXN_HOST": "",
+                "TXN_META_INFO": "taken over from another metastore",
+            }
+            for txn, (state, at) in zip(txn_of.values(), states, strict=True)
         ],
     )
     if txn_of:
