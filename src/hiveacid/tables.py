@@ -29,6 +29,7 @@ from hiveacid.statements.values import DescribeDetail
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from hiveacid.model.compactions import CompactionInfo
     from hiveacid.session import Session
     from hiveacid.statements.values import InsertResult
     from hiveacid.table import AcidTable, MergeBuilder
@@ -193,21 +194,21 @@ class Optimization:
         if self._conditions:
             name = self._acid.name
             text = f"SHOW PARTITIONS {quoted(name.database, name.table)} WHERE "
-            shown: DataFrame = session.sql(
-                text + " AND ".join(f"({one})" for one in self._conditions)
-            )
+            shown: DataFrame = session.sql(text + " AND ".join(self._conditions))
             found = [parse_partition_name(row[0]) for row in shown.collect()]
             chosen = [dict(values) for values in found if values is not None]
-        done = []
-        for partition in chosen:
-            try:
-                done += self._acid.compact(partition=partition, wait=True)
-            except CompactionError as error:
-                if error.code != 10432:  # nothing to do
-                    raise
+        done = [one for partition in chosen for one in self._compacted(partition)]
         rows = [(int(one.id), one.partition) for one in done]
         with own_calls():
             return session.spark.createDataFrame(rows, "compactionid bigint, partition string")
+
+    def _compacted(self, partition: dict[str, str | None] | None) -> tuple[CompactionInfo, ...]:
+        try:
+            return self._acid.compact(partition=partition, wait=True)
+        except CompactionError as error:
+            if error.code != 10432:  # nothing to do
+                raise
+            return ()
 
     def executeZOrderBy(self, *cols: Any) -> DataFrame:
         """Is refused.
@@ -215,6 +216,7 @@ class Optimization:
         Raises:
             UnsupportedError: always; it says what orders rows.
         """
+        del cols
         raise UnsupportedError(
             "Rows are not ordered by several columns at once",
             note="compact('rebalance', order_by='day, id') of spark.acid.table(name) sorts them.",

@@ -475,30 +475,6 @@ def test_the_active_session_and_clones_are_enabled(acid: Session, spark: SparkSe
     assert active is not None and active.acid is acid
 
 
-def test_optimize_compacts_what_has_something_to_do(acid: Session, spark: SparkSession) -> None:
-    spark.sql("insert into emp values (7, 'x')")
-    emp = HiveacidTable.forName(spark, "emp")
-    (done,) = emp.optimize().executeCompaction().collect()
-    assert (done.compactionid, done.partition) == (1, None)
-    assert emp.optimize().executeCompaction().collect() == [done]  # nothing new
-    assert len(values(spark.table("emp"))) == len(EMP) + 1
-    spark.sql(
-        "create table parts (id int, day string, hour int) using hiveacid"
-        " partitioned by (day, hour)"
-    )
-    for _ in range(2):
-        spark.sql("insert into parts values (1, 'a/b', 1), (2, 'a/b', 2), (3, null, 3)")
-    parts = HiveacidTable.forName(spark, "parts").optimize()
-    found = parts.where("day = 'a/b' or day = 'z'").where("hour > 1").executeCompaction().collect()
-    assert [row.partition for row in found] == ["day=a%2Fb/hour=2"]
-    assert len(parts.executeCompaction().collect()) == 2
-    assert parts.where("hour = 9").executeCompaction().collect() == []
-    with pytest.raises(InvalidInputError):
-        parts.where("id = 1").executeCompaction()
-    with pytest.raises(UnsupportedError, match="several columns"):
-        parts.executeZOrderBy("id")
-
-
 def test_the_past_of_a_table_under_the_names_of_other_formats(
     acid: Session, spark: SparkSession
 ) -> None:

@@ -119,7 +119,7 @@ class Clean(Command):
         """
         if retain_hours is not None and not 0 <= retain_hours < _HOURS_MAX:
             raise InvalidInputError(
-                f"retain_hours is a number of hours, from 0 to {_HOURS_MAX:g}, not {retain_hours:g}",
+                f"retain_hours is a number from 0 to {_HOURS_MAX:g}, not {retain_hours:g}",
                 argument="retain_hours",
             )
         return cls(name, dry_run, None if retain_hours is None else retain_hours * 3600)
