@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, delete, func, insert, literal, or_, select, update
+from sqlalchemy import Select, and_, bindparam, delete, func, literal, or_, select, update
 
 from hiveacid.metastore.sql.compaction_rows import (
     ABORT_CLEANUP,
@@ -190,19 +190,6 @@ _KEEP_BACK: Final = (
         CQ_CLEANER_START=bindparam("now"),
     )
 )
-_KEEP_BACK_ABORTS: Final = insert(COMPACTION_QUEUE).values(
-    CQ_ID=bindparam("id"),
-    CQ_DATABASE=bindparam("db"),
-    CQ_TABLE=bindparam("table"),
-    CQ_PARTITION=bindparam("partition"),
-    CQ_STATE=READY,
-    CQ_TYPE=ABORT_CLEANUP,
-    CQ_ENQUEUE_TIME=bindparam("now"),
-    CQ_COMMIT_TIME=bindparam("now"),
-    CQ_CLEANER_START=bindparam("now"),
-    CQ_RETRY_RETENTION=bindparam("retention"),
-    CQ_ERROR_MESSAGE=bindparam("error"),
-)
 
 
 class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
@@ -367,14 +354,20 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
         longest = options.cleaning_retry_ms * 2 ** (options.cleaning_attempts_max - 1)
         with self._db.write() as unit:
             if compaction.id == NO_COMPACTION:
-                unit.ask(
-                    _KEEP_BACK_ABORTS,
-                    **named(compaction.table, compaction.partition),
-                    id=take_id(unit),
-                    now=unit.now_ms,
-                    retention=retention,
-                    error=error,
-                )
+                row = {
+                    "CQ_ID": take_id(unit),
+                    "CQ_DATABASE": compaction.table.database,
+                    "CQ_TABLE": compaction.table.table,
+                    "CQ_PARTITION": compaction.partition,
+                    "CQ_STATE": READY,
+                    "CQ_TYPE": ABORT_CLEANUP,
+                    "CQ_ENQUEUE_TIME": unit.now_ms,
+                    "CQ_COMMIT_TIME": unit.now_ms,
+                    "CQ_CLEANER_START": unit.now_ms,
+                    "CQ_RETRY_RETENTION": retention,
+                    "CQ_ERROR_MESSAGE": error,
+                }
+                unit.insert(COMPACTION_QUEUE, [row])
             elif retention > longest and not of_aborts:
                 move_to_history(unit, compaction, CompactionState.FAILED, error)
             else:

@@ -137,22 +137,6 @@ _TO_HISTORY: Final = insert(COMPLETED_COMPACTIONS).from_select(
     ).where(_MINE),
 )
 _DELETE: Final = delete(COMPACTION_QUEUE).where(Q.CQ_ID == bindparam("id"))
-_INSERT_HISTORY: Final = insert(COMPLETED_COMPACTIONS).values(
-    CC_ID=bindparam("id"),
-    CC_DATABASE=bindparam("db"),
-    CC_TABLE=bindparam("table"),
-    CC_PARTITION=bindparam("partition"),
-    CC_TYPE=bindparam("type"),
-    CC_STATE=bindparam("state"),
-    CC_TBLPROPERTIES=bindparam("properties"),
-    CC_ENQUEUE_TIME=bindparam("enqueued"),
-    CC_START=0,
-    CC_END=bindparam("now"),
-    CC_RUN_AS=bindparam("run_as"),
-    CC_ERROR_MESSAGE=bindparam("error"),
-    CC_INITIATOR_ID=bindparam("initiator"),
-    CC_POOL_NAME=bindparam("pool"),
-)
 
 
 def hold_next_id(unit: Unit) -> CompactionId:
@@ -199,20 +183,23 @@ def write_history(
     unit: Unit, compaction: CompactionInfo, state: CompactionState, error: str | None
 ) -> None:
     """Write down what never was in the queue."""
-    unit.ask(
-        _INSERT_HISTORY,
-        **named(compaction.table, compaction.partition),
-        id=take_id(unit),
-        type=compaction.type.value,
-        state=state.value,
-        properties=format_map(compaction.properties) if compaction.properties else None,
-        enqueued=compaction.enqueued_ms,
-        now=unit.now_ms,
-        run_as=compaction.run_as,
-        error=error,
-        initiator=compaction.initiator,
-        pool=compaction.pool,
-    )
+    row = {
+        "CC_ID": take_id(unit),
+        "CC_DATABASE": compaction.table.database,
+        "CC_TABLE": compaction.table.table,
+        "CC_PARTITION": compaction.partition,
+        "CC_TYPE": compaction.type.value,
+        "CC_STATE": state.value,
+        "CC_TBLPROPERTIES": format_map(compaction.properties) if compaction.properties else None,
+        "CC_ENQUEUE_TIME": compaction.enqueued_ms,
+        "CC_START": 0,
+        "CC_END": unit.now_ms,
+        "CC_RUN_AS": compaction.run_as,
+        "CC_ERROR_MESSAGE": error,
+        "CC_INITIATOR_ID": compaction.initiator,
+        "CC_POOL_NAME": compaction.pool,
+    }
+    unit.insert(COMPLETED_COMPACTIONS, [row])
 
 
 def named(table: TableName, partition: str | None) -> dict[str, object]:

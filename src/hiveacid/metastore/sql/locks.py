@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, or_, select, update
 
 from hiveacid.errors import InvalidInputError, LockError, TransactionError
 from hiveacid.metastore.api import LockManager, LockResponse, OwnDatabase
@@ -68,23 +68,6 @@ _TAKE_ID: Final = (
     update(NEXT_LOCK_ID)
     .values(NL_NEXT=NEXT_LOCK_ID.c.NL_NEXT + 1)
     .returning(NEXT_LOCK_ID.c.NL_NEXT - 1)
-)
-_INSERT: Final = insert(HIVE_LOCKS).values(
-    HL_LOCK_EXT_ID=bindparam("lock"),
-    HL_LOCK_INT_ID=bindparam("component"),
-    HL_TXNID=bindparam("txn"),
-    HL_DB=bindparam("db"),
-    HL_TABLE=bindparam("table"),
-    HL_PARTITION=bindparam("partition"),
-    HL_LOCK_STATE=bindparam("state"),
-    HL_LOCK_TYPE=bindparam("type"),
-    HL_LAST_HEARTBEAT=bindparam("heartbeat"),
-    HL_USER=bindparam("user"),
-    HL_HOST=bindparam("host"),
-    HL_AGENT_INFO=bindparam("agent"),
-    HL_ACQUIRED_AT=bindparam("acquired"),
-    HL_BLOCKEDBY_EXT_ID=bindparam("by"),
-    HL_BLOCKEDBY_INT_ID=bindparam("by_component"),
 )
 _REQUEST: Final = select(*_COLUMNS).where(_OF_REQUEST).order_by(_L.HL_LOCK_INT_ID)
 _COUNTS: Final = or_(
@@ -198,7 +181,7 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
                 if refusal is not None:
                     return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
-            unit.run_many(_INSERT, _stored(request, blocked, unit.now_ms))
+            unit.insert(HIVE_LOCKS, _stored(request, blocked, unit.now_ms))
             if blocked is not None or newer is None or were_missing:
                 return _response(lock, blocked)  # what is not recorded may be gone: who asks looks
             found = tuple(TxnId(winner) for (winner,) in newer.rows())
@@ -357,21 +340,25 @@ def _stored(
     state = LockState.ACQUIRED if blocked is None else LockState.WAITING
     return [
         {
-            "lock": one.lock_id,
-            "component": one.component_id,
-            "txn": one.txn_id,
-            "db": one.database,
-            "table": one.table,
-            "partition": one.partition,
-            "state": state.value,
-            "type": one.type.value,
-            "heartbeat": one.last_heartbeat_ms,
-            "user": one.user,
-            "host": one.host,
-            "agent": one.agent_info,
-            "acquired": now_ms if blocked is None else None,
-            "by": None if blocker is None or one is not waiting else blocker.lock_id,
-            "by_component": None if blocker is None or one is not waiting else blocker.component_id,
+            "HL_LOCK_EXT_ID": one.lock_id,
+            "HL_LOCK_INT_ID": one.component_id,
+            "HL_TXNID": one.txn_id,
+            "HL_DB": one.database,
+            "HL_TABLE": one.table,
+            "HL_PARTITION": one.partition,
+            "HL_LOCK_STATE": state.value,
+            "HL_LOCK_TYPE": one.type.value,
+            "HL_LAST_HEARTBEAT": one.last_heartbeat_ms,
+            "HL_USER": one.user,
+            "HL_HOST": one.host,
+            "HL_AGENT_INFO": one.agent_info,
+            "HL_ACQUIRED_AT": now_ms if blocked is None else None,
+            "HL_BLOCKEDBY_EXT_ID": None
+            if blocker is None or one is not waiting
+            else blocker.lock_id,
+            "HL_BLOCKEDBY_INT_ID": None
+            if blocker is None or one is not waiting
+            else blocker.component_id,
         }
         for one in request
     ]
