@@ -26,8 +26,8 @@ def test_no_wrong_argument_ends_in_a_bare_error(
 def test_arguments_too_many_are_told_with_the_function(tmp_path: Path) -> None:
     with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid:
         table = acid.create_table("t", "id int")
-        with pytest.raises(TypeError, match=r"delete\(\) takes 1 positional argument"):
-            table.delete("id = 1")  # type: ignore[misc]
+        with pytest.raises(TypeError, match=r"delete\(\) takes from 1 to 2 positional"):
+            table.delete("id = 1", "id = 2")  # type: ignore[call-arg]
 
 
 def test_an_empty_list_is_told_as_such(tmp_path: Path) -> None:
