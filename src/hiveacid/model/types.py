@@ -159,6 +159,7 @@ TIMESTAMP: Final = PrimitiveType("timestamp")
 TIMESTAMP_LOCAL_TZ: Final = PrimitiveType("timestamp with local time zone")
 
 INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""Of the types of whole numbers, by name."""
 
 
 def is_text(kind: HiveType) -> bool:
@@ -170,8 +171,6 @@ def is_decimal_or(names: Collection[str], kind: HiveType) -> bool:
     """Whether it is a decimal, or one of the types of these names."""
     return isinstance(kind, DecimalType) or str(kind) in names
 
-
-"""Of the types of whole numbers, by name."""
 
 MAX_PRECISION: Final = 38
 MAX_CHAR_LENGTH: Final = 255
