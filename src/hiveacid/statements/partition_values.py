@@ -250,12 +250,17 @@ def meets(
     values: Mapping[str, str | None],
     conditions: tuple[PartitionCondition, ...],
 ) -> bool:
-    """Whether a partition with these values (by column) meets all conditions."""
+    """Whether a partition with these values (by column) meets all conditions. NULL is not unequal
+    to a number; the default partition of a text column has its name as its text, as in Hive.
+    """
     for condition in conditions:
         column = partition_column(table, condition.column)
         wanted = normal_text(condition.text, column)
         stored = values[column.name]
         if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
+            return False
+        no_text = default_partition_value(column.type) is None
+        if condition.operator == "!=" and stored is None and no_text:
             return False
         compare = _COMPARE[condition.operator]
         if not compare(sort_key(stored, column), sort_key(wanted, column)):

@@ -11,7 +11,7 @@ from hiveacid import read_arrow
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
-from hiveacid.session import connect
+from hiveacid.session import Session, connect
 from hiveacid.statements.partition_values import normal_text, sort_key
 
 
@@ -94,3 +94,35 @@ def test_a_double_has_one_partition_whichever_way_it_is_written(tmp_path: Path) 
     assert acid.sql("show partitions t").rows == (("p=1.0",), ("p=1.0E20",))
     table.write_arrow(pa.table({"id": [6], "p": [1e20]}), overwrite=True)
     assert read_arrow(table, filter="p > 5").read_all()["id"].to_pylist() == [6]
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("d != 3", ["c=A/d=3", "c=A/d=NULL", "c=NULL/d=3"]),
+        ("c = 'A', d != 3", ["c=A/d=3", "c=A/d=NULL", "c=NULL/d=2", "c=NULL/d=3"]),
+        ("d != '__HIVE_DEFAULT_PARTITION__'", ["c=A/d=NULL"]),
+        ("d = '__HIVE_DEFAULT_PARTITION__'", ["c=A/d=2", "c=A/d=3", "c=NULL/d=2", "c=NULL/d=3"]),
+        ("c != 'A'", ["c=A/d=2", "c=A/d=3", "c=A/d=NULL"]),
+    ],
+)
+def test_null_is_not_unequal_to_a_number_and_a_text_is_to_its_name(
+    condition: str, left: list[str], metastore_url: str, tmp_path: Path
+) -> None:
+    """As in Hive's drop_partitions_filter4.q; the default partition of a text is its name."""
+    null = "__HIVE_DEFAULT_PARTITION__"
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (a int) partitioned by (c string, d int)")
+        for c, d in (("A", "2"), ("A", "3"), ("A", null), (null, "2"), (null, "3")):
+            acid.sql(f"alter table t add partition (c='{c}', d='{d}')")
+        every = _partitions(acid)
+        chosen = acid.sql(f"show partitions t where {condition.replace(',', ' and')}")
+        acid.sql(f"alter table t drop partition ({condition})")
+        assert _partitions(acid) == left
+        shown = {row[0].replace(null, "NULL") for row in chosen.rows}
+        assert shown == set(every) - set(left)
+
+
+def _partitions(acid: Session) -> list[str]:
+    rows = acid.sql("show partitions t").rows
+    return [row[0].replace("__HIVE_DEFAULT_PARTITION__", "NULL") for row in rows]
