@@ -154,3 +154,17 @@ def test_any_change_of_type_is_allowed_where_the_settings_say_so(acid: Session) 
     for condition in ("a = 15", f"b = '{day}'", "c is null", "a > 2"):
         found = hiveacid.read_arrow(acid.table("t"), filter=condition).read_all().to_pylist()
         assert [row["a"] for row in found] == [15], condition
+
+
+@pytest.mark.parametrize("place", ["after c", "first"])
+def test_a_column_may_move_among_other_types_where_the_settings_say_so(
+    acid: Session, place: str
+) -> None:
+    acid.sql("create table t (a string, b int, c date) stored as parquet")
+    change = f"alter table t change b b timestamp {place}"
+    with pytest.raises(InvalidInputError, match="types incompatible"):
+        acid.sql(change)
+    acid.sql("set hive.metastore.disallow.incompatible.col.type.changes=false")
+    acid.sql(change)
+    names = [column.name for column in acid.table("t").definition.columns]
+    assert names == (["b", "a", "c"] if place == "first" else ["a", "c", "b"])

@@ -236,6 +236,8 @@ def _with_column(table: Table, statement: ChangeColumn, *, any_type: bool) -> Ta
     new = Column(statement.new_name, statement.type or old.type, comment)
     check_type_change(old, new, any_type=any_type)
     columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
+    for one, moved in zip(table.columns, columns, strict=True):  # those that change places, too
+        check_type_change(one, moved, any_type=any_type)
     check_columns(columns, table.partition_columns)
     bucket = table.bucket and replace(
         table.bucket, columns=_renamed(table.bucket.columns, old.name, new.name)
@@ -258,7 +260,8 @@ def _placed(
     """``columns`` with ``column`` where the statement wants it.
 
     Raises:
-        InvalidInputError: files that are read by position would give other columns' values.
+        InvalidInputError: files that are read by position would give other columns' values; 10002
+            no such column to follow.
     """
     if statement.after is None:
         return columns
@@ -279,10 +282,7 @@ def _placed(
             column=statement.after,
         )
     place = names.index(statement.after)
-    moved = (*rest[:place], column, *rest[place:])
-    for old, new in zip(table.columns, moved, strict=True):
-        check_type_change(old, new)
-    return moved
+    return (*rest[:place], column, *rest[place:])
 
 
 def _renamed(names: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
