@@ -16,7 +16,7 @@ from hiveacid.compaction.cleaning_report import CleanedPath
 from hiveacid.compaction.compactor import Compactor
 from hiveacid.compaction.detail import table_detail
 from hiveacid.compaction.embedded import EmbeddedCompactor
-from hiveacid.compaction.process import PoliteRewrite
+from hiveacid.compaction.process import ProcessRewrite
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
 from hiveacid.health import HealthMethods, clean_listing, detail_listing
 from hiveacid.metastore.api import Catalog
@@ -77,7 +77,8 @@ class Compacting:
         self._spark = spark
         self._making = threading.Lock()
         self._compactor: Compactor | None = None
-        self._rewrites: tuple[PoliteRewrite, ...] = ()
+        self._awaited = ProcessRewrite(lambda: client.settings, spark=spark, awaiting=True)
+        self._rewrites: tuple[ProcessRewrite, ...] = ()
         self._embedded = EmbeddedCompactor(
             self.compactor,
             is_on=lambda: is_embedded(client),
@@ -127,9 +128,9 @@ class Compacting:
         with self._making:
             if self._compactor is None:
                 client = self._client
-                rewrite = PoliteRewrite(lambda: client.settings, spark=self._spark)
-                beside = PoliteRewrite(lambda: client.settings, spark=self._spark_elsewhere)
-                self._rewrites = (rewrite, beside)
+                rewrite = ProcessRewrite(lambda: client.settings, spark=self._spark)
+                beside = ProcessRewrite(lambda: client.settings, spark=self._spark_elsewhere)
+                self._rewrites = (rewrite, beside, self._awaited)
                 self._compactor = Compactor(self._client, rewrite, beside=beside, version=VERSION)
             return self._compactor
 
@@ -250,7 +251,7 @@ class Compacting:
     def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
         """Wait, lending a hand: what nobody has begun, or will end, is done here."""
         metastore, clock = self._client.metastore, self._client.clock
-        worker = self.compactor().worker()
+        worker = self.compactor().worker(self._awaited)
         until_s = clock.monotonic_s() + self._client.settings.compactor_wait_timeout_s
         pause_s = _PAUSE_MIN_S
         while _is_unfinished(entry):

@@ -278,7 +278,8 @@ class Settings(S3Settings):
         8 * 1024 * 1024,
         "compactor.process_bytes",
         "A compaction that reads more bytes than this, and is not done by Spark, is done by "
-        "processes of its own at low priority; a smaller one by a thread.",
+        "processes of its own, at low priority unless a statement waits for it; a smaller one by a "
+        "thread.",
     )
     compactor_spark_bytes: int = _setting(
         256 * 1024 * 1024,

@@ -90,12 +90,12 @@ class Compactor:
         show = self._client.metastore.show_compactions
         return frozenset(entry.pool for one in asked for entry in show(compaction=one))
 
-    def worker(self, *, beside: bool = False) -> Worker:
+    def worker(self, rewrite: Rewrite | None = None, *, beside: bool = False) -> Worker:
         """A worker with a name of its own, for one thread; ``beside``: of an application that goes
-        on meanwhile.
+        on meanwhile. ``rewrite`` None is the compactor's.
         """
         name = f"{self._prefix}{next(self._workers)}"
-        rewrite = self._beside if beside else self._rewrite
+        rewrite = rewrite or (self._beside if beside else self._rewrite)
         return Worker(self._client, rewrite, name=name, version=self._version)
 
     def work(self, worker: Worker, *, pool: str | None) -> CompactionResult | None:

@@ -1,4 +1,4 @@
-"""A rewrite in processes of its own, at low priority: the application hardly notices it.
+"""A rewrite in processes of its own: at low priority the application hardly notices it.
 
 In a thread it would share the interpreter with the application's statements and its turn on the
 processors. A small one is done by the thread nevertheless: it is over before a process has started.
@@ -36,7 +36,7 @@ from hiveacid.storage.target import WrittenFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NICENESS: Final = 10
+_NICENESS: Final = "10"
 _TRIES: Final = 30
 """Linux takes one change of a session's niceness in 0.1 s, of all users' together but root's."""
 _MODULE: Final = "hiveacid.compaction.process"
@@ -46,16 +46,24 @@ _SHARE_BYTES: Final = 64 * 1024 * 1024
 """What is worth a process more."""
 
 
-class PoliteRewrite:
+class ProcessRewrite:
     """The rewrites as an application's or a service's workers call them: by Spark, in processes of
     its own, or in the calling thread, by size. Safe to share between threads.
+
+    The processes are as many as half of the processors, at low priority; where somebody is
+    ``awaiting`` the result they are as many as there are, at the caller's priority.
     """
 
     def __init__(
-        self, settings: Callable[[], Settings], *, spark: Callable[[], SparkSession | None]
+        self,
+        settings: Callable[[], Settings],
+        *,
+        spark: Callable[[], SparkSession | None],
+        awaiting: bool = False,
     ) -> None:
         self._settings = settings
         self._spark = spark
+        self._awaiting = awaiting
         self._mutex = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
@@ -94,7 +102,8 @@ class PoliteRewrite:
         self, fs: FileSystem, plan: RewritePlan, method: Method, settings: Settings
     ) -> tuple[WrittenFile, ...]:
         worth = -(-input_bytes(plan) // _SHARE_BYTES)
-        count = max(1, min(worth, share_count_max(plan), (os.cpu_count() or 1) // 2))
+        processors = (os.cpu_count() or 1) // (1 if self._awaiting else 2)
+        count = max(1, min(worth, share_count_max(plan), processors))
         orders = [pickle.dumps((fs, plan, Share(i, count), settings, method)) for i in range(count)]
         with ExitStack() as stack:
             processes = [stack.enter_context(self._started(one)) for one in orders]
@@ -105,7 +114,7 @@ class PoliteRewrite:
         """A process at its work; it does not outlive the block."""
         path = os.pathsep.join(filter(None, sys.path))
         process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE, str(os.getpid())],
+            [sys.executable, "-m", _MODULE, str(os.getpid()), "0" if self._awaiting else _NICENESS],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -146,33 +155,34 @@ def _answer_of(process: subprocess.Popen[bytes], plan: RewritePlan) -> tuple[Wri
     return found
 
 
-def main(parent: int) -> None:
+def main(parent: int, niceness: int) -> None:
     """Do the rewrite that the standard input describes, answer on the standard output; ``parent``
     is the process that asked.
     """
-    _give_way()
+    if niceness:
+        _give_way(niceness)
     DaemonThreads().every(_LOOK_S, partial(_end_with, parent), name="hiveacid-parent")
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # whatever a library prints is no answer
         out.write(pickle.dumps(_answer(*pickle.load(sys.stdin.buffer))))
 
 
-def _give_way() -> None:
+def _give_way(niceness: int) -> None:
     if not hasattr(os, "nice"):
         return
     if os.getsid(0) == os.getpid():
         with suppress(OSError):
-            _lower_session()
-    os.nice(_NICENESS)
+            _lower_session(niceness)
+    os.nice(niceness)
 
 
-def _lower_session() -> None:
+def _lower_session(niceness: int) -> None:
     """Linux may share the processors among sessions first, and this process leads one of its own:
     its niceness counts within its session, the session's among all.
     """
     with open("/proc/self/autogroup", "wb", buffering=0) as session:
         for _ in range(_TRIES):
-            if session.write(str(_NICENESS).encode()) is not None:
+            if session.write(str(niceness).encode()) is not None:
                 return
             SystemClock().sleep_s(0.1)
 
@@ -193,4 +203,4 @@ def _answer(
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -29,7 +29,7 @@ from hiveacid.clock import DaemonThreads, NoThreads
 from hiveacid.compaction.compactor import CompactionService, Compactor, ServiceOptions, run_once
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
-from hiveacid.compaction.process import PoliteRewrite
+from hiveacid.compaction.process import ProcessRewrite
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import Outcome, Step, Worker
 from hiveacid.layout.compaction import RewritePlan
@@ -173,7 +173,7 @@ def test_what_is_rewritten_after_the_end_of_its_session_is_not_published(
         acid.table("t").compact("major")
         before = names_of(acid)
     with _client(url, tmp_path) as client:
-        rewrite = PoliteRewrite(lambda: client.settings, spark=lambda: None)
+        rewrite = ProcessRewrite(lambda: client.settings, spark=lambda: None)
         rewrite.stop()
         published: list[Step] = []
         worker = Worker(client, rewrite, name="w", version="1", reached=published.append)

@@ -20,9 +20,10 @@ from tests.unit.compaction.quick import (
 )
 
 from hiveacid.compaction.compactor import Compactor
-from hiveacid.compaction.process import PoliteRewrite
+from hiveacid.compaction.process import ProcessRewrite
 from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import CompactionError
+from hiveacid.model.compactions import CompactionInfo
 from hiveacid.session import Session
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def test_a_process_ends_with_whoever_was_killed() -> None:
     order, never = os.pipe()
     text = (
         "import os, subprocess, sys\n"
-        "what = ['-m', 'hiveacid.compaction.process', str(os.getpid())]\n"
+        "what = ['-m', 'hiveacid.compaction.process', str(os.getpid()), '0']\n"
         "subprocess.Popen([sys.executable, *what])\n"
         "print('started', flush=True)\n"
         "sys.stdin.read()\n"
@@ -57,7 +58,7 @@ def test_a_process_ends_with_whoever_was_killed() -> None:
 @pytest.mark.parametrize("own_session", [True, False])
 def test_a_process_gives_way_and_lowers_no_session_but_its_own(own_session: bool) -> None:
     """It is at its priority before it reads its order, which does not come here."""
-    command = [sys.executable, "-m", "hiveacid.compaction.process", str(os.getpid())]
+    command = [sys.executable, "-m", "hiveacid.compaction.process", str(os.getpid()), "10"]
     before = _session_niceness(os.getpid())
     lower = min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=own_session) as process:
@@ -94,7 +95,7 @@ def test_a_large_compaction_is_done_by_a_process_of_its_own(url: str, tmp_path: 
 
 @pytest.fixture
 def acid(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session with a bucketed table that as many processes compact as half of six processors."""
+    """A session with a bucketed table, on six processors."""
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     monkeypatch.setattr("hiveacid.compaction.process._SHARE_BYTES", 1)
     with session_of(url, tmp_path, compactor_process_bytes=0) as made:
@@ -103,9 +104,11 @@ def acid(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield made
 
 
+@pytest.mark.parametrize(("awaited", "processes"), [(True, 4), (False, 3)])
 def test_processes_share_the_buckets_of_a_compaction(
-    acid: Session, monkeypatch: pytest.MonkeyPatch
+    awaited: bool, processes: int, acid: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One a bucket where a statement waits, else as many as half of the processors, politely."""
     begun: list[list[str]] = []
 
     class Counted(subprocess.Popen[bytes]):
@@ -113,19 +116,30 @@ def test_processes_share_the_buckets_of_a_compaction(
             begun.append(command)
             super().__init__(command, **options)
 
+    def compact() -> CompactionInfo:
+        (entry,) = acid.table("t").compact("major", wait=awaited)
+        if not awaited:
+            Compactor(acid.client, rewrite, version="1").worker().run_next()
+        (entry,) = acid.client.metastore.show_compactions(compaction=entry.id)
+        return entry
+
+    rewrite = ProcessRewrite(lambda: acid.settings, spark=lambda: None)
     monkeypatch.setattr(subprocess, "Popen", Counted)
     acid.table("t").delete_arrow("id = 3")
     before = rows_of(acid)
-    acid.table("t").compact("major", wait=True)
-    assert len(begun) == 3
+    assert compact().error is None
+    assert [command[-1] for command in begun] == ["0" if awaited else "10"] * processes
     base = next(Path(acid.table("t").definition.location).glob("base_*"))
     assert len(list(base.glob("bucket_*"))) >= 3
     assert rows_of(acid) == before
     damaged = max(base.glob("bucket_*"))
     damaged.write_bytes(b"no ORC file")
     acid.sql("insert into t values (100)")
-    with pytest.raises(CompactionError, match=damaged.name):
-        acid.table("t").compact("major", wait=True)
+    if awaited:
+        with pytest.raises(CompactionError, match=damaged.name):
+            compact()
+    else:
+        assert damaged.name in (compact().error or "")
 
 
 @pytest.mark.parametrize("kind", ["minor", "major"])
@@ -168,7 +182,7 @@ def test_a_process_that_is_stopped_is_an_error_and_publishes_nothing(
     with session_of(url, tmp_path, compactor_process_bytes=0) as acid:
         write(acid)
         before = names_of(acid)
-        polite = PoliteRewrite(lambda: acid.settings, spark=lambda: None)
+        polite = ProcessRewrite(lambda: acid.settings, spark=lambda: None)
         polite.stop()
         worker = Compactor(acid.client, polite, version="1").worker()
         acid.table("t").compact("major")
