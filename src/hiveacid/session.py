@@ -41,7 +41,7 @@ from hiveacid.sql import (
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import CompactionStatement
-from hiveacid.statements.context import Bound, ExecutionContext, spark_errors_mapped
+from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.create_as import create
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, drop_temporary_tables
@@ -54,6 +54,7 @@ from hiveacid.statements.session_state import (
     LockStatement,
     TransactionStatement,
 )
+from hiveacid.statements.spark_errors import spark_errors_mapped
 from hiveacid.statements.values import (
     Delete,
     Insert,

@@ -114,7 +114,7 @@ def _print_frame(frame: Any, *, form: Format) -> None:
         AcidError: what it runs into.
     """
     from hiveacid.spark.failures import done_by_spark
-    from hiveacid.statements.context import spark_errors_mapped
+    from hiveacid.statements.spark_errors import spark_errors_mapped
 
     columns, kinds = frame.columns, [field.dataType.simpleString() for field in frame.schema]
     if any(map(_NO_VALUES.search, kinds)):

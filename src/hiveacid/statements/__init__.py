@@ -12,6 +12,7 @@ with Hive's codes, and what carries them out.
     select, changes         what is read: rows, and what changed
     checks, constraints, arguments, evolve, partition_values
                             what is refused; what a value or column becomes before it is written
+    spark_errors            what Spark raises, as errors of ours
     placement, locations    where new files go; whose directory a place is
     ddl/, create_as, analyze, attach, attached_files
                             definitions; tables that are made from rows, or taken over
