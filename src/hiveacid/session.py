@@ -322,7 +322,7 @@ class Session(
             own_calls(),
             jobs_described_once_asked(named, f"hiveacid: {what}") as describe,
             statement_shown(self._client, self._spark if on_spark else None, what),
-            spark_errors_mapped(statement),
+            spark_errors_mapped(statement, bound.look),
         ):
             answer = handler.carry_out(replace(context, describe_jobs=describe), bound)
         if isinstance(answer, Listing) and self._spark is not None:

@@ -31,6 +31,7 @@ from hiveacid.errors import (
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 MERGE = "merge into b using (select 1 id) s on b.id = s.id when matched then update set "
+LONG = ", ".join(f"column_{number} int" for number in range(30))
 STATE = "select id, v, row__id.writeid w, row__id.bucketid b, row__id.rowid r from t"
 
 
@@ -344,3 +345,27 @@ def test_an_interrupt_aborts_the_transaction_and_frees_its_locks(
     presses.join()
     assert open_transactions() == before
     unharmed()
+
+
+SUGGESTED = {
+    "select nam from emp": "`name`",
+    "select e.nmae, d.title from emp e join dept d on e.id = d.no": "`name`",
+    "select no from dept where titel = 'x'": "`title`",
+    "select id from (select id, nam from emp) x": "`name`",
+    "select nam from clerks": "`name`",
+    "explain select nam from emp": "`name`",
+    "update emp set name = titel where id in (select no from dept)": "`title`",
+    "merge into emp t using dept s on t.id = s.no when matched and s.titel = 'x' then delete": (
+        "`title`"
+    ),
+}
+
+
+def test_an_unknown_column_is_told_with_the_nearest_of_all_tables(acid):
+    acid.sql(f"create table emp (id int, name string, {LONG}) {ACID}")
+    acid.sql(f"create table dept (no int, title string) {ACID}")
+    acid.sql("create view clerks as select id, name from emp")
+    for text, nearest in SUGGESTED.items():
+        with pytest.raises(InvalidInputError, match=rf"Did you mean \[{nearest}") as told:
+            acid.sql(text)
+        assert told.value.code in (10002, 10004), text

@@ -245,9 +245,9 @@ def _formatter(spark: Any) -> Any:
 
 
 def _accept(bound: object) -> None:
-    """A query that reads no table of ours is Spark's."""
+    """A query that reads no table or view of ours is Spark's."""
     query = bound.query if isinstance(bound, CreateView) else bound
-    if isinstance(query, Query) and not query.tables:
+    if isinstance(query, Query) and not query.tables and not query.views:
         raise _SparksError
 
 

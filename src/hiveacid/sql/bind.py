@@ -119,7 +119,7 @@ def _query(fragment: Fragment, splicer: Splicer) -> Query:
     one_table = len(splicer.tables) == 1 and not splicer.views
     one_table = one_table and not any(ref.as_of is not None for ref in splicer.tables.values())
     if not one_table:
-        return Query(text, dict(splicer.tables))
+        return Query(text, dict(splicer.tables), views=frozenset(splicer.views))
     (ref,) = splicer.tables.values()
     is_plain = not ref.virtual and ref.changes is None
     table = splicer.resolve((ref.name.database, ref.name.table)) if is_plain else None

@@ -8,10 +8,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import AcidError, InvalidInputError, NotFoundError, SqlSyntaxError
+from hiveacid.spark.session import quoted
 from hiveacid.statements.values import Merge
+from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -26,8 +29,9 @@ _POSITION = re.compile(r"[;,]?\s*\(?line (\d+)[ ,]+pos (\d+)\)?")
 
 
 @contextmanager
-def spark_errors_mapped(statement: object) -> Iterator[None]:
-    """Maps what Spark raises while it parses and analyses the text of ``statement``.
+def spark_errors_mapped(statement: object, look: Look | None = None) -> Iterator[None]:
+    """Maps what Spark raises while it parses and analyses the text of ``statement``; ``look`` has
+    the tables whose columns may be meant by a name that is none.
 
     Raises:
         NotFoundError: 10001 a table or view that neither we nor Spark have.
@@ -39,13 +43,13 @@ def spark_errors_mapped(statement: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        mapped = _mapped(error, statement) if sys.modules.get("pyspark.errors") else None
+        mapped = _mapped(error, statement, look) if sys.modules.get("pyspark.errors") else None
         if mapped is None:
             raise
         raise mapped from error
 
 
-def _mapped(error: Exception, statement: object) -> AcidError | None:
+def _mapped(error: Exception, statement: object, look: Look | None) -> AcidError | None:
     """The error of ours that stands for one of Spark's; None where Spark's own is raised."""
     from pyspark.errors import AnalysisException, ParseException, PySparkException
 
@@ -53,7 +57,7 @@ def _mapped(error: Exception, statement: object) -> AcidError | None:
         line, column = _place(error)
         return SqlSyntaxError(_first_line(error), line=line, column=column)
     if isinstance(error, AnalysisException):
-        return _analysis_error(error, statement)
+        return _analysis_error(error, statement, look)
     name = type(error).__name__
     if isinstance(error, PySparkException):
         return InvalidInputError(_first_line(error)) if name in _AT_RUN_TIME else None
@@ -80,16 +84,43 @@ _AT_RUN_TIME = frozenset(
 """What an expression of the user's can run into: the statement is wrong, or its data."""
 
 
-def _analysis_error(error: PySparkException, statement: object) -> AcidError:
+def _analysis_error(error: PySparkException, statement: object, look: Look | None) -> AcidError:
     get = getattr(error, "getCondition", None) or error.getErrorClass
     text, condition = _first_line(error), get() or ""
     if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
         return NotFoundError(text, code=10001)
     if condition.startswith("UNRESOLVED_COLUMN"):
+        text = _with_nearest(text, look)
         return InvalidInputError(text, code=10002 if isinstance(statement, Merge) else 10004)
     if condition == "AMBIGUOUS_REFERENCE":
         return InvalidInputError(text, code=10007)
     return InvalidInputError(text)
+
+
+def _with_nearest(text: str, look: Look | None) -> str:
+    """The error with the nearest names of all columns there are: Spark knows those that were read
+    alone, which are those that the text names.
+    """
+    found = _UNKNOWN.fullmatch(text)
+    if found is None:
+        return text
+    tables = [] if look is None else filter(None, map(look.table, look.names))
+    names = {column.name for table in tables for column in table.all_columns}
+    proposed = map(_PARTS.findall, (found["proposal"] or "").split(", "))
+    names |= {parts[-1] for parts in proposed if parts}
+    wanted = _PARTS.findall(found["name"])[-1].lower()
+    nearest = sorted(names, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
+    told = ", ".join(map(quoted, nearest[:_NEAREST_MAX]))
+    start = f"[UNRESOLVED_COLUMN]{found['told']}"
+    return f"{start} Did you mean [{told}]?" if told else start
+
+
+_UNKNOWN = re.compile(
+    r"\[UNRESOLVED_COLUMN[.\w]*\](?P<told>[^`]*(?P<name>(?:`[^`]*`\.?)+)[^`?]*?\.)"
+    r"(?: Did you mean one of the following\? \[(?P<proposal>.*)\]\.)?\s*"
+)
+_PARTS = re.compile(r"`([^`]*)`")
+_NEAREST_MAX: Final = 5
 
 
 def _first_line(error: PySparkException) -> str:
