@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 
+import pyarrow as pa
 import pytest
 
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 
 HIVES = [
     "x=-0.05/y=0/ts=1969-12-31 23%3A59%3A58.000001",
@@ -106,3 +107,49 @@ def test_chars_are_padded_in_names_and_not_in_values(acid, tmp_path, rows):
     assert sorted(acid.sql("select id, c from t").collect()) == [
         (1, "ab"), (102, "__HI"), (112, "__HI"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "",
+        "'transactional'='true'",
+        "'transactional'='true','transactional_properties'='insert_only'",
+    ],
+)
+def test_a_name_that_no_directory_can_have_is_refused_before_anything_is_moved(
+    acid, spark, tmp_path, rows, properties
+):
+    told = f" tblproperties ({properties})" if properties else ""
+    acid.sql(f"create table t (id int) partitioned by (p string) stored as orc{told}")
+    acid.sql("insert into t values (1, 'a')")
+    before = {path for path in (tmp_path / "wh/t").rglob("*") if path.is_file()}
+    for long in ("x" * 254, "\u00e9" * 127):
+        frame = spark.createDataFrame([(2, long)], "id int, p string")
+        for write in (
+            lambda long=long: acid.sql(f"insert into t values (2, '{long}')"),
+            lambda long=long: acid.sql(f"insert into t partition (p='{long}') values (2)"),
+            lambda long=long: acid.sql(f"insert into t select id + 1, '{long}' from t"),
+            lambda frame=frame: acid.table("t").insert(frame),
+            lambda long=long: acid.table("t").write_arrow(pa.table({"id": [2], "p": [long]})),
+            lambda long=long: acid.sql(f"alter table t add partition (p='{long}')"),
+        ):
+            with pytest.raises(InvalidInputError, match=f"p={long}") as error:
+                write()
+            assert error.value.context["partition"].startswith("p=")
+    assert {path for path in (tmp_path / "wh/t").rglob("*") if path.is_file()} == before
+    acid.sql(f"insert into t values (3, '{'y' * 253}')")
+    assert [row[0] for row in rows("select id from t")] == [1, 3]
+
+
+def test_such_a_name_leaves_a_transaction_of_several_statements_as_it_was(acid, rows):
+    acid.sql(
+        "create table t (id int) partitioned by (p string) tblproperties ('transactional'='true')"
+    )
+    acid.sql("start transaction")
+    acid.sql("insert into t values (1, 'a')")
+    with pytest.raises(InvalidInputError, match="255 are possible"):
+        acid.sql(f"insert into t values (2, '{'x' * 300}')")
+    acid.sql("insert into t values (3, 'b')")
+    acid.sql("commit")
+    assert rows("select id from t") == [(1,), (3,)]

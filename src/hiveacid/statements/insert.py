@@ -61,7 +61,7 @@ from hiveacid.statements.partition_values import (
     normal_text,
     partition_column,
 )
-from hiveacid.statements.placement import default_location
+from hiveacid.statements.placement import new_location
 from hiveacid.statements.values import (
     Command,
     Delete,
@@ -386,7 +386,7 @@ class InsertWork(Work):
             values = tuple(self.static[c.name] for c in table.partition_columns)
             if any(one.values == values for one in job.view.partitions(table)):
                 return written
-            place = default_location(table, values)
+            place = new_location(table, values)
             fs, path = job.files.at(place)
             fs.create_directory(path)
             known = initial_statistics(()) if owns_files(table) else {}

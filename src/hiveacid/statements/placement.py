@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.layout.compaction import MajorCompaction, RewritePlan
@@ -65,6 +66,33 @@ def default_location(table: Table, values: _Values) -> str:
     keys = [column.name for column in table.partition_columns]
     root = table.location.rstrip("/")
     return f"{root}/{partition_name(keys, values)}" if keys else root
+
+
+def new_location(table: Table, values: _Values) -> str:
+    """The same, where nothing need be there yet.
+
+    Raises:
+        InvalidInputError: a file system has no directory of so long a name.
+    """
+    place = default_location(table, values)
+    longest = max(place.split("/"), key=_size_bytes)
+    if _size_bytes(longest) > _NAME_BYTES_MAX and not place.startswith(_WITHOUT_LIMIT):
+        raise InvalidInputError(
+            f"{longest} would be the name of a partition's directory of {table.name}:"
+            f" it has {_size_bytes(longest)} bytes, {_NAME_BYTES_MAX} are possible",
+            table=str(table.name),
+            partition=longest,
+        )
+    return place
+
+
+_NAME_BYTES_MAX: Final = 255
+"""Of local file systems and of HDFS."""
+_WITHOUT_LIMIT: Final = ("s3:", "s3a:", "s3n:")
+
+
+def _size_bytes(name: str) -> int:
+    return len(name.encode("utf-8", "surrogateescape"))
 
 
 def under_known_names(
@@ -146,8 +174,12 @@ class Placement:
         return Placement(files, table, found)
 
     def location(self, values: _Values) -> str:
-        """Where a partition lies."""
-        return self.elsewhere.get(values) or default_location(self.table, values)
+        """Where a partition lies.
+
+        Raises:
+            InvalidInputError: as ``new_location``.
+        """
+        return self.elsewhere.get(values) or new_location(self.table, values)
 
     def with_free_names(self, written: WriteResult) -> WriteResult:
         """The files under names that are not taken."""

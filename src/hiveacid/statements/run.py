@@ -306,16 +306,15 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
     touched = {file.partition for file in written.files}
     replaced = touched.union(_named(work, view.partitions)) if replaces else set()
     placement = Placement.of(table, touched | replaced, known=partitions, files=job.files)
+    statistics = initial_statistics(()) if owns_files(table) else {}
+    made = [
+        Partition(values, placement.location(values), statistics)
+        for values in touched - {part.values for part in partitions}
+        if table.partition_columns
+    ]
     rewritten = publish_written(job, unit, placement, written, replaced=replaced)
     if table.partition_columns:
-        statistics = initial_statistics(()) if owns_files(table) else {}
-        txn.pending.add_partitions(
-            table.name,
-            [
-                Partition(values, placement.location(values), statistics)
-                for values in touched - {part.values for part in partitions}
-            ],
-        )
+        txn.pending.add_partitions(table.name, made)
     _record(txn, work, written)
     exact = {one.partition: one for one in rewritten}
     changes = _statistics(work, written, partitions=view.partitions)

@@ -37,7 +37,7 @@ from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import AbortReason, OperationType
 from hiveacid.statements.driver_write import in_places, write_arrow
-from hiveacid.statements.placement import Placement, are_all_in_place, default_location, spellings
+from hiveacid.statements.placement import Placement, are_all_in_place, new_location, spellings
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.joined_file import FlushedFile
 from hiveacid.storage.orc.output import writer_settings
@@ -202,7 +202,7 @@ class TransactionBatch:
         try:
             return store.get_partition(name, values if values in spelled else spelled[0])
         except NotFoundError:
-            made = Partition(values, default_location(self.table, values), initial_statistics(()))
+            made = Partition(values, new_location(self.table, values), initial_statistics(()))
             txn.pending.add_partitions(name, [made])
             return made
 

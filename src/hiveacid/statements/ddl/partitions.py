@@ -41,7 +41,7 @@ from hiveacid.statements.partition_values import (
     normal_text,
     partition_column,
 )
-from hiveacid.statements.placement import default_location
+from hiveacid.statements.placement import default_location, new_location
 from hiveacid.statements.values import Command, Listing
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import discover_partitions
@@ -127,7 +127,7 @@ def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Lo
 def _new(
     files: Files, table: Table, texts: tuple[str | None, ...], location: str | None
 ) -> Partition:
-    location = location or default_location(table, texts)
+    location = location or new_location(table, texts)
     if location[0] != "/" and ":" not in location:
         location = f"{table.location.rstrip('/')}/{location}"
     fs, path = files.at(location)
@@ -224,7 +224,7 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
         )
     location = old.location
     if location.rstrip("/") == default_location(table, old.values):
-        location = default_location(table, texts)
+        location = new_location(table, texts)
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
