@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from shutil import copytree
 from typing import Any, Final
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ ACID: Final = "stored as orc tblproperties ('transactional'='true')"
 ROWS: Final = pa.table({"id": pa.array([7, 8], pa.int32())})
 
 Statement = Callable[[Session, str], object]
+Made = tuple[str | Statement, ...]
 Found = dict[str, list[tuple[Any, ...]]]
 
 
@@ -45,7 +47,7 @@ def sql(text: str) -> Statement:
     return lambda acid, table: acid.sql(text.format(t=table))
 
 
-def flat(definition: str) -> tuple[str, ...]:
+def flat(definition: str) -> Made:
     return (
         f"create table {{t}} (id int) {definition}",
         "insert into {t} values (1), (2)",
@@ -53,7 +55,7 @@ def flat(definition: str) -> tuple[str, ...]:
     )
 
 
-def parted(definition: str) -> tuple[str, ...]:
+def parted(definition: str) -> Made:
     return (
         f"create table {{t}} (id int) partitioned by (p int) {definition}",
         "insert into {t} values (1, 1), (2, 1), (3, 2)",
@@ -62,7 +64,7 @@ def parted(definition: str) -> tuple[str, ...]:
 
 PLAIN: Final = "stored as orc"
 MM: Final = ", 'transactional_properties'='insert_only'"
-EACH: Final[dict[str, tuple[tuple[str, ...], Statement]]] = {
+EACH: Final[dict[str, tuple[Made, Statement]]] = {
     f"{what} {kind}": (made(how), sql(text))
     for kind, how in {"plain": PLAIN, "acid": ACID}.items()
     for what, (made, text) in {
@@ -92,6 +94,7 @@ EACH: Final[dict[str, tuple[tuple[str, ...], Statement]]] = {
     }.items()
 }
 ANSWER: Final = "_answer.sql"
+LEFT: Final = "_left.sql"
 IN: Final = "insert into {t}_in values (5), (6)"
 
 
@@ -144,6 +147,31 @@ EACH |= {
     "detach acid": (flat(ACID), detached),
     "columns added acid": (flat(ACID), sql("alter table {t} add columns (v string)")),
 }
+
+
+def left(acid: Session, table: str) -> None:
+    """The table is detached, and only who attaches it knows the answer."""
+    answer = acid.detach(table).create_table
+    Path(acid.client.warehouse, f"{table}{LEFT}").write_text(answer)
+
+
+def attached(acid: Session, table: str) -> object:
+    return acid.sql(Path(acid.client.warehouse, f"{table}{LEFT}").read_text())
+
+
+def copied(acid: Session, table: str) -> None:
+    """Directories of partitions that the catalog does not know."""
+    root = Path(acid.client.warehouse, table)
+    for new in (5, 6):
+        copytree(root / "p=1", root / f"p={new}")
+
+
+for kind, definition in {"plain": PLAIN, "acid": ACID}.items():
+    EACH |= {
+        f"attach {kind}": ((*flat(definition), left), attached),
+        f"attach of partitions {kind}": ((*parted(definition), left), attached),
+        f"repair {kind}": ((*parted(definition), copied), sql("msck repair table {t}")),
+    }
 
 
 class Killed(BaseException):
@@ -305,10 +333,10 @@ def is_whole(found: Found, before: Found, after: Found) -> bool:
 
 
 def outcome(
-    place: Place, table: str, made: tuple[str, ...], statement: Statement | None, steps: Steps
+    place: Place, table: str, made: Made, statement: Statement | None, steps: Steps
 ) -> tuple[Found, BaseException | None]:
-    for text in made:
-        place.acid.sql(text.format(t=table))
+    for step in made:
+        (sql(step) if isinstance(step, str) else step)(place.acid, table)
     failure: BaseException | None = None
     if statement is not None:
         acid = place.failing(steps)
