@@ -366,6 +366,7 @@ def test_an_unknown_column_is_told_with_the_nearest_of_all_tables(acid):
     acid.sql(f"create table dept (no int, title string) {ACID}")
     acid.sql("create view clerks as select id, name from emp")
     for text, nearest in SUGGESTED.items():
-        with pytest.raises(InvalidInputError, match=rf"Did you mean \[{nearest}") as told:
+        shown = rf"Did you mean one of the following\? \[{nearest}"
+        with pytest.raises(InvalidInputError, match=shown) as told:
             acid.sql(text)
         assert told.value.code in (10002, 10004), text

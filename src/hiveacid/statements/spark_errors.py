@@ -111,8 +111,10 @@ def _with_nearest(text: str, look: Look | None) -> str:
     wanted = _PARTS.findall(found["name"])[-1].lower()
     nearest = sorted(names, key=lambda name: (-SequenceMatcher(None, wanted, name).ratio(), name))
     told = ", ".join(map(quoted, nearest[:_NEAREST_MAX]))
-    start = f"[UNRESOLVED_COLUMN]{found['told']}"
-    return f"{start} Did you mean [{told}]?" if told else start
+    if not told:
+        return f"[UNRESOLVED_COLUMN.WITHOUT_SUGGESTION]{found['told']}"
+    asked = f"Did you mean one of the following? [{told}]."
+    return f"[UNRESOLVED_COLUMN.WITH_SUGGESTION]{found['told']} {asked}"
 
 
 _UNKNOWN = re.compile(
