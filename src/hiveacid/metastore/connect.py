@@ -86,7 +86,8 @@ def prepare(database: Database, opening: Opening) -> None:
     """See to it that the schema is there and of our version.
 
     Raises:
-        MetastoreError: something else is there, or a newer schema; or as ``opening`` says.
+        MetastoreError: something else is there, or a newer schema, or an older one that lacks
+        something; or as ``opening`` says.
     """
     with database.read() as unit:
         version = _version(database, unit)
@@ -110,6 +111,14 @@ def prepare(database: Database, opening: Opening) -> None:
             _create(unit)
         else:
             _upgrade(unit, version)
+            if wrong := _differences(unit):
+                raise MetastoreError(
+                    f"The metastore {database.url} of version {version} is not whole, and was left"
+                    f" as it is: with all that versions {version + 1} to {schema.SCHEMA_VERSION}"
+                    f" have added, {', '.join(wrong)}",
+                    url=database.url,
+                    found=version,
+                )
 
 
 def no_metastore(url: str) -> NotFoundError:
@@ -124,17 +133,21 @@ def no_metastore(url: str) -> NotFoundError:
 def schema_differences(database: Database) -> tuple[str, ...]:
     """What the declared schema has and the database has not, in words; empty where all is well."""
     with database.schema_change() as unit:
-        found = _Found(unit.connection)
-        return tuple(
-            f"{kind} {name} is missing"
-            for kind, names in (
-                ("table", sorted(schema.METADATA.tables)),
-                ("column", _all_columns()),
-                ("index", sorted(_indexes())),
-            )
-            for name in names
-            if not found.has(kind, name)
+        return _differences(unit)
+
+
+def _differences(unit: Unit) -> tuple[str, ...]:
+    found = _Found(unit.connection)
+    return tuple(
+        f"{kind} {name} is missing"
+        for kind, names in (
+            ("table", sorted(schema.METADATA.tables)),
+            ("column", _all_columns()),
+            ("index", sorted(_indexes())),
         )
+        for name in names
+        if not found.has(kind, name)
+    )
 
 
 def _version(database: Database, unit: Unit) -> int | None:

@@ -77,6 +77,26 @@ def test_the_oldest_schema_with_all_migrations_is_the_declared_one(
         declared.dispose()
 
 
+def test_an_older_schema_that_lacks_something_is_named_and_left_as_it_is(
+    metastore_url: str,
+) -> None:
+    connect(metastore_url, clock=SystemClock()).close()
+    older = schema.SCHEMA_VERSION - 1
+    engine = create_engine(metastore_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f'UPDATE "HIVEACID_VERSION" SET "SCHEMA_VERSION" = {older}')
+        connection.exec_driver_sql('ALTER TABLE "HIVEACID_FLOORS" DROP COLUMN "HF_FIRST"')
+        connection.exec_driver_sql('DROP TABLE "HIVEACID_PARTITIONS_SINCE"')
+    before = _structure(engine)
+    with pytest.raises(MetastoreError, match=r"not whole.* column HIVEACID_FLOORS\.HF_FIRST is"):
+        connect(metastore_url, clock=SystemClock(), opening=Opening.UPGRADE)
+    assert _structure(engine) == before
+    with engine.begin() as connection:
+        found = connection.exec_driver_sql('SELECT "SCHEMA_VERSION" FROM "HIVEACID_VERSION"')
+        assert found.scalar() == older
+    engine.dispose()
+
+
 def test_each_version_has_its_migration() -> None:
     assert [one.version for one in MIGRATIONS] == list(range(2, schema.SCHEMA_VERSION + 1))
 
