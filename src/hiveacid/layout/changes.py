@@ -267,9 +267,13 @@ def _mixed_deltas(
 
 
 def _is_old(name: DeltaName, versions: Versions) -> bool:
-    """Whether the first state sees all of a delta that anybody sees."""
+    """Whether the first state sees all of a delta that anybody sees. What it knows to be aborted is
+    in no delta: today's list may have forgotten that.
+    """
+    low, now = versions.low, versions.now
     first, last = name.min_write_id, name.max_write_id
-    return _valid_between(versions.low, first, last) == _valid_between(versions.now, first, last)
+    came = any(first <= one <= last and now.is_valid(one) for one in low.open)
+    return not came and not _valid_between(now, max(first, low.hwm + 1), last)
 
 
 def _base_of(

@@ -236,14 +236,16 @@ def _of_then(
         chosen, proofs = without_mixed(entries, version.valid, now, txns)
         lost = [one.write_id for one in proofs if not is_complete(fs, path, table, one)]
         if lost and (hive_cleans or not _is_pinned(own(metastore), table, version)):
+            # below a base that was cleaned up to, none is there either
+            oldest = max(*lost, _oldest(own(metastore), table, version) or 0)
             raise SnapshotExpiredError(
                 f"Version {version.write_id} of {table.name} is not there any more: its rows were "
                 f"compacted with later ones, and its own files were cleaned. From version "
-                f"{max(lost)} on it can be read",
+                f"{oldest} on it can be read",
                 table=str(table.name),
                 path=path,
                 version=int(version.write_id),
-                oldest=max(lost),
+                oldest=oldest,
             )
         return chosen
 
