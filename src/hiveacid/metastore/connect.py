@@ -113,9 +113,8 @@ def prepare(database: Database, opening: Opening) -> None:
             _upgrade(unit, version)
             if wrong := _differences(unit):
                 raise MetastoreError(
-                    f"The metastore {database.url} of version {version} is not whole, and was left"
-                    f" as it is: with all that versions {version + 1} to {schema.SCHEMA_VERSION}"
-                    f" have added, {', '.join(wrong)}",
+                    f"The metastore {database.url} has schema version {version}, but not all of "
+                    f"it, and was left as it is: {', '.join(wrong)}",
                     url=database.url,
                     found=version,
                 )

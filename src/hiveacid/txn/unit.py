@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from hiveacid.errors import (
     AcidError,
@@ -37,6 +37,7 @@ from hiveacid.txn.footprint import claims
 from hiveacid.txn.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
+_COMMITTED: Final = "committed"
 Action = Callable[[], None]
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -125,7 +126,9 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
         """
         if self._txn is not None:
             self._txn.require_open()
-        elif self._ended:
+        # one whose commit failed may still be open, one that was given up is not: what it wrote was
+        # taken back, though the metastore may not know yet
+        if self._ended and (self._txn is None or self._ended != _COMMITTED):
             raise TransactionError(f"The transaction is not open any more: {self._ended}")
 
     def on_undo(self, action: Action) -> None:
@@ -234,7 +237,7 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
             ``Transaction.commit``.
         """
         self.require_open()
-        self._ended = "committed"
+        self._ended = _COMMITTED
         if self._txn is None:
             return
         try:
@@ -265,11 +268,13 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
         """
         if self._unknown is not None:
             raise self._unknown
-        self._ended = self._ended or reason
         if self._txn is None:
+            self._ended = self._ended or reason
             return
         if self._txn.is_committed:
             self._txn.require_open()
+        if self._ended in ("", _COMMITTED):
+            self._ended = reason
         was_mine = self._has_its_locks()
         try:
             self._txn.abort(reason)

@@ -88,7 +88,7 @@ def test_an_older_schema_that_lacks_something_is_named_and_left_as_it_is(
         connection.exec_driver_sql('ALTER TABLE "HIVEACID_FLOORS" DROP COLUMN "HF_FIRST"')
         connection.exec_driver_sql('DROP TABLE "HIVEACID_PARTITIONS_SINCE"')
     before = _structure(engine)
-    with pytest.raises(MetastoreError, match=r"not whole.* column HIVEACID_FLOORS\.HF_FIRST is"):
+    with pytest.raises(MetastoreError, match=r"not all of it.* HIVEACID_FLOORS\.HF_FIRST is"):
         connect(metastore_url, clock=SystemClock(), opening=Opening.UPGRADE)
     assert _structure(engine) == before
     with engine.begin() as connection:

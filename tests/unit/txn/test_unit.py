@@ -140,6 +140,24 @@ def test_where_a_statement_cannot_be_taken_back_the_transaction_is_aborted(
     assert info is not None and info.state is TxnState.ABORTED
 
 
+def test_a_transaction_that_was_given_up_commits_nothing_though_nobody_could_be_told(
+    client: Client, steps: _Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its earlier statements wrote is taken back: a commit would be one without them."""
+    steps.statement("a")
+    with monkeypatch.context() as down, pytest.raises(ZeroDivisionError), steps.unit.statement():
+        down.setattr(type(steps.unit.txn), "abort", lambda *_: _fails("metastore")())
+        steps.unit.on_undo(_fails("disk"))
+        raise ZeroDivisionError
+    assert steps.done == []
+    for act in (lambda: steps.statement("c"), lambda: steps.unit.commit(overlap=None)):
+        with pytest.raises(TransactionError, match="could not be taken back: disk"):
+            act()
+    steps.unit.rollback()
+    info = client.metastore.txn_info(steps.unit.txn.id)
+    assert info is not None and info.state is TxnState.ABORTED
+
+
 def test_after_the_heartbeat_was_lost_a_commit_fails_and_leaves_all_to_the_cleaner(
     client: Client, clock: ManualClock, steps: _Steps
 ) -> None:
