@@ -161,10 +161,14 @@ def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | float | s
             return (1, number) if number == number else (2, "")
         if isinstance(kind, DecimalType) or name in INTEGER_BITS:
             decimal = Decimal(text)
-            return (1, decimal) if decimal.is_finite() else (3, text)
+            return (1, decimal) if decimal.is_finite() else (_NO_NUMBER, text)
     except (ValueError, InvalidOperation):
-        return (3, text)
+        return (_NO_NUMBER, text)
     return (1, text)
+
+
+_NO_NUMBER: Final = 3
+"""Of ``sort_key``: a name of a directory that its column's type cannot say."""
 
 
 def partition_column(table: Table, name: str) -> Column:
@@ -251,7 +255,8 @@ def meets(
     conditions: tuple[PartitionCondition, ...],
 ) -> bool:
     """Whether a partition with these values (by column) meets all conditions. NULL is not unequal
-    to a number; the default partition of a text column has its name as its text, as in Hive.
+    to a number, nor is what reads give NULL for (``d=junk`` of an int); the default partition of a
+    text column has its name as its text, as in Hive.
     """
     for condition in conditions:
         column = partition_column(table, condition.column)
@@ -262,7 +267,9 @@ def meets(
         no_text = default_partition_value(column.type) is None
         if condition.operator == "!=" and stored is None and no_text:
             return False
-        compare = _COMPARE[condition.operator]
-        if not compare(sort_key(stored, column), sort_key(wanted, column)):
+        compare, key = _COMPARE[condition.operator], sort_key(stored, column)
+        if wanted is not None and key[0] == _NO_NUMBER:
+            return False
+        if not compare(key, sort_key(wanted, column)):
             return False
     return True

@@ -88,7 +88,8 @@ def new_location(table: Table, values: _Values) -> str:
 
 _NAME_BYTES_MAX: Final = 255
 """Of local file systems and of HDFS."""
-_WITHOUT_LIMIT: Final = ("s3:", "s3a:", "s3n:")
+_WITHOUT_LIMIT: Final = ("s3:", "s3a:", "s3n:", "gs:", "gcs:")
+"""Stores whose objects have one long key, without directories."""
 
 
 def _size_bytes(name: str) -> int:

@@ -36,9 +36,9 @@ def spark_errors_mapped(statement: object, look: Look | None = None) -> Iterator
     Raises:
         NotFoundError: 10001 a table or view that neither we nor Spark have.
         SqlSyntaxError: the expression is not SQL; line and column are those of the text that Spark
-        got. InvalidInputError: 10004 (10002 in MERGE) an unknown column, 10007 an ambiguous one,
-        or another
-            mistake without a code of Hive's; an expression that fails on some row.
+        got.
+        InvalidInputError: 10004 (10002 in MERGE) an unknown column, 10007 an ambiguous one, or
+        another mistake without a code of Hive's; an expression that fails on some row.
     """
     try:
         yield

@@ -123,6 +123,20 @@ def test_null_is_not_unequal_to_a_number_and_a_text_is_to_its_name(
         assert shown == set(every) - set(left)
 
 
+@pytest.mark.parametrize("condition", ["d != 3", "d > 3", "d >= 3"])
+def test_a_name_that_its_type_cannot_say_is_as_null_as_reads_have_it(
+    condition: str, metastore_url: str, tmp_path: Path
+) -> None:
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (a int) partitioned by (d int) stored as orc")
+        acid.sql("insert into t values (1, 4)")
+        (tmp_path / "wh/t/d=4").rename(tmp_path / "wh/t/d=junk")
+        acid.sql("msck repair table t")
+        assert read_arrow(acid.table("t")).read_all().to_pylist() == [{"a": 1, "d": None}]
+        acid.sql(f"alter table t drop partition ({condition})")
+        assert _partitions(acid) == ["d=junk"]
+
+
 def _partitions(acid: Session) -> list[str]:
     rows = acid.sql("show partitions t").rows
     return [row[0].replace("__HIVE_DEFAULT_PARTITION__", "NULL") for row in rows]
