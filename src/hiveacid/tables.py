@@ -194,7 +194,7 @@ class Optimization:
         if self._conditions:
             name = self._acid.name
             text = f"SHOW PARTITIONS {quoted(name.database, name.table)} WHERE "
-            shown: DataFrame = session.sql(text + " AND ".join(self._conditions))
+            shown: DataFrame = session.sql(text + " AND ".join(f"({c})" for c in self._conditions))
             found = [parse_partition_name(row[0]) for row in shown.collect()]
             chosen = [dict(values) for values in found if values is not None]
         done = [one for partition in chosen for one in self._compacted(partition)]

@@ -41,6 +41,8 @@ def test_optimize_compacts_what_has_something_to_do(spark: SparkSession, tmp_pat
     found = parts.where("day = 'a/b'").where("hour > 1").executeCompaction().collect()
     assert [row.partition for row in found] == ["day=a%2Fb/hour=2"]
     assert len(parts.executeCompaction().collect()) == 2
+    either = parts.where("hour = 1 or hour = 2").where("day like 'b%'")
+    assert either.executeCompaction().collect() == []
     assert parts.where("hour = 9").executeCompaction().collect() == []
     with pytest.raises(InvalidInputError):
         parts.where("id = 1").executeCompaction()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
@@ -18,7 +19,8 @@ from hiveacid.sql.columns import (
 from hiveacid.sql.commands import parse_compact
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import column_definitions, parse_alter_view, parse_file_format
-from hiveacid.sql.dml import optional_partition, partition_condition, partition_spec
+from hiveacid.sql.dml import optional_partition, partition_spec
+from hiveacid.sql.partition_filters import listed_filters
 from hiveacid.statements.ddl.columns import (
     AddColumns,
     AddConstraints,
@@ -35,7 +37,7 @@ from hiveacid.statements.ddl.partitions import (
     RenamePartition,
 )
 from hiveacid.statements.ddl.tables import RenameTable, SetLocation
-from hiveacid.statements.partition_values import PartitionCondition
+from hiveacid.statements.partition_values import PartitionFilter
 from hiveacid.statements.values import Command
 
 _LOG: Final = logging.getLogger(__name__)
@@ -156,17 +158,15 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> DropPartitions:
     if cursor.key not in ("IF", "PARTITION"):
         raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
-    found = cursor.listed(_partition_conditions)
-    return DropPartitions(name, found, if_exists, purge=cursor.accept("PURGE"))
+    found = cursor.listed(_dropped)
+    return DropPartitions(
+        name, tuple(chain.from_iterable(found)), if_exists, purge=cursor.accept("PURGE")
+    )
 
 
-def _partition_conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:
-    cursor.expect("PARTITION", "(")
-    found = [partition_condition(cursor)]
-    while cursor.accept_any(",", "AND") is not None:
-        found.append(partition_condition(cursor))
-    cursor.expect(")")
-    return tuple(found)
+def _dropped(cursor: Cursor) -> PartitionFilter:
+    cursor.expect("PARTITION")
+    return listed_filters(cursor)
 
 
 def _change(cursor: Cursor, name: TableName) -> ChangeColumn:

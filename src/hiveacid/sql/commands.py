@@ -15,9 +15,10 @@ from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
 from hiveacid.sql.changes import show_pins
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind
-from hiveacid.sql.dml import optional_partition, partition_condition, partition_pair
+from hiveacid.sql.dml import optional_partition, partition_pair
 from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.forms import after, form, refused, said, whole
+from hiveacid.sql.partition_filters import listed_filters, partition_filter
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
@@ -25,7 +26,7 @@ from hiveacid.statements.ddl.partitions import RepairTable
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable
 from hiveacid.statements.history import DescribeHistory
 from hiveacid.statements.load import Load
-from hiveacid.statements.partition_values import PartitionCondition, PartitionText
+from hiveacid.statements.partition_values import PartitionText
 from hiveacid.statements.session_state import (
     AbortLocks,
     AbortTransactions,
@@ -121,14 +122,15 @@ def parse_analyze(cursor: Cursor) -> Analyze:
 
 
 def parse_repair(cursor: Cursor) -> RepairTable:
-    """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS]"""
+    """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS [(filters)]]"""
     repair = cursor.accept("REPAIR")
     cursor.expect("TABLE")
     name = cursor.table_name()
     kind = cursor.accept_any("ADD", "DROP", "SYNC") or "ADD"
     if not cursor.at_end():
         cursor.expect("PARTITIONS")
-    return RepairTable(name, repair, add=kind != "DROP", drop=kind != "ADD")
+    where = listed_filters(cursor) if cursor.key == "(" else None
+    return RepairTable(name, repair, add=kind != "DROP", drop=kind != "ADD", where=where)
 
 
 _AUTOCOMMIT = re.compile(r"set\s+autocommit(?:(?:\s*=\s*|\s+)(\S+))?\s*", re.IGNORECASE)
@@ -323,18 +325,11 @@ def _pattern(cursor: Cursor) -> str | None:
     return None
 
 
-def _conditions(cursor: Cursor) -> tuple[PartitionCondition, ...]:
-    conditions: list[PartitionCondition] = []
-    while cursor.accept_any("AND" if conditions else "WHERE") is not None:
-        conditions.append(partition_condition(cursor))
-    return tuple(conditions)
-
-
 _partitions: Final = form(
     ShowPartitions,
     _TABLE,
     _PARTITION,
-    ("conditions", _conditions),
+    ("where", after("WHERE", partition_filter)),
     ("order", optional_order),
     _LIMIT,
 )

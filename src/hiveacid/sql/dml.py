@@ -27,7 +27,7 @@ from hiveacid.sql.expressions import (
     at_clause,
 )
 from hiveacid.sql.query import QueryParser
-from hiveacid.statements.partition_values import PartitionCondition, PartitionText
+from hiveacid.statements.partition_values import PartitionText
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -183,28 +183,6 @@ def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
 def optional_partition(cursor: Cursor) -> PartitionText:
     """A partition specification, if there is one."""
     return partition_spec(cursor) if cursor.looking_at("PARTITION", "(") else ()
-
-
-_OPERATORS = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
-
-
-def partition_condition(cursor: Cursor) -> PartitionCondition:
-    """column operator constant"""
-    column = cursor.small_name("partition specification")
-    operator = _OPERATORS.get(cursor.key)
-    if operator is None:
-        raise cursor.unrecognized("drop partition statement")
-    cursor.next()
-    return PartitionCondition(column, operator, partition_text(cursor))
 
 
 def _values(cursor: Cursor) -> Any:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
@@ -29,11 +30,20 @@ PartitionText = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class PartitionCondition:
-    """column operator text; ``operator`` is one of = != < <= > >=."""
+    """column operator text; ``operator`` is one of = != < <= > >=, LIKE, NOT LIKE."""
 
     column: str
     operator: str
     text: str | None
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the text stands for many texts."""
+        return self.operator.endswith("LIKE")
+
+
+PartitionFilter = tuple[tuple[PartitionCondition, ...], ...]
+"""Alternatives, each of conditions that all hold."""
 
 
 def partition_texts(
@@ -249,27 +259,54 @@ _COMPARE: Final[Mapping[str, Callable[[tuple[int, object], tuple[int, object]], 
 }
 
 
-def meets(
-    table: Table,
-    values: Mapping[str, str | None],
-    conditions: tuple[PartitionCondition, ...],
-) -> bool:
-    """Whether a partition with these values (by column) meets all conditions. NULL is not unequal
-    to a number, nor is what reads give NULL for (``d=junk`` of an int); the default partition of a
-    text column has its name as its text, as in Hive.
+def chosen_partitions(
+    table: Table, partitions: Iterable[Partition], where: PartitionFilter
+) -> tuple[Partition, ...]:
+    """Those of the partitions that meet a filter.
+
+    Raises:
+        InvalidInputError: a condition that names no partition column, or no value of one.
     """
-    for condition in conditions:
+    for condition in chain.from_iterable(where):
         column = partition_column(table, condition.column)
-        wanted = normal_text(condition.text, column)
-        stored = values[column.name]
-        if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
-            return False
-        no_text = default_partition_value(column.type) is None
-        if condition.operator == "!=" and stored is None and no_text:
-            return False
-        compare, key = _COMPARE[condition.operator], sort_key(stored, column)
-        if wanted is not None and key[0] == _NO_NUMBER:
-            return False
-        if not compare(key, sort_key(wanted, column)):
-            return False
-    return True
+        if not condition.is_pattern:
+            normal_text(condition.text, column)
+    places = {key: place for place, key in enumerate(table.partition_keys)}
+
+    def meets(partition: Partition, condition: PartitionCondition) -> bool:
+        column = partition_column(table, condition.column)
+        return _meets(partition.values[places[column.name]], column, condition)
+
+    return tuple(
+        one
+        for one in partitions
+        if any(all(meets(one, condition) for condition in conditions) for conditions in where)
+    )
+
+
+def _meets(stored: str | None, column: Column, condition: PartitionCondition) -> bool:
+    """Whether a value meets a condition. NULL is not unequal to a number, nor is what reads give
+    NULL for (``d=junk`` of an int); the default partition of a text column has its name as its
+    text, as in Hive.
+    """
+    no_text = default_partition_value(column.type) is None
+    if condition.is_pattern:
+        shown = default_partition_value(column.type) if stored is None else stored
+        matches = shown is not None and _is_like(shown, condition.text or "")
+        return matches == (condition.operator == "LIKE") and shown is not None
+    wanted = normal_text(condition.text, column)
+    if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
+        return False
+    if condition.operator == "!=" and stored is None and no_text:
+        return False
+    compare, key = _COMPARE[condition.operator], sort_key(stored, column)
+    if wanted is not None and key[0] == _NO_NUMBER:
+        return False
+    return compare(key, sort_key(wanted, column))
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    wildcards = {"%": ".*", "_": "."}
+    parts = re.findall(r"\\?.", pattern, re.DOTALL)
+    wanted = "".join(wildcards.get(part, re.escape(part[-1])) for part in parts)
+    return re.fullmatch(wanted, text, re.DOTALL) is not None

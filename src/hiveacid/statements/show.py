@@ -23,9 +23,9 @@ from hiveacid.statements.constraints import (
 )
 from hiveacid.statements.ddl.definitions import as_stored
 from hiveacid.statements.partition_values import (
-    PartitionCondition,
+    PartitionFilter,
     PartitionText,
-    meets,
+    chosen_partitions,
     normal_spec,
     partition_column,
     sort_key,
@@ -50,14 +50,14 @@ class ShowTables(Command):
 
 @dataclass(frozen=True, slots=True)
 class ShowPartitions(Command):
-    """SHOW PARTITIONS name [PARTITION (...)] [WHERE conditions] [ORDER BY columns] [LIMIT n].
+    """SHOW PARTITIONS name [PARTITION (...)] [WHERE filter] [ORDER BY columns] [LIMIT n].
 
-    All ``conditions`` hold; ``order`` pairs a column with whether it is descending.
+    ``order`` pairs a column with whether it is descending.
     """
 
     name: TableName
     partition: PartitionText = ()
-    conditions: tuple[PartitionCondition, ...] = ()
+    where: PartitionFilter | None = None
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
 
@@ -154,11 +154,13 @@ def _partitions(metastore: Metastore, statement: ShowPartitions) -> Listing:
             f"Table {table.name} is not a partitioned table", code=10241, table=str(table.name)
         )
     wanted = normal_spec(table, statement.partition)
+    partitions = metastore.list_partitions(table.name)
+    if statement.where is not None:
+        partitions = chosen_partitions(table, partitions, statement.where)
     found = []
-    for partition in metastore.list_partitions(table.name):
+    for partition in partitions:
         values = dict(zip(table.partition_keys, partition.values, strict=True))
-        chosen = all(values[name] == text for name, text in wanted.items())
-        if chosen and meets(table, values, statement.conditions):
+        if all(values[name] == text for name, text in wanted.items()):
             found.append((partition_name(table.partition_keys, partition.values), values))
     found.sort(key=lambda one: one[0])
     for key, descending in reversed(statement.order):

@@ -355,7 +355,7 @@ REFUSED: dict[str, type[AcidError]] = {
     "create table x (d decimal(39,0))": SqlSyntaxError,
     "create table a.b.c (id int)": SqlSyntaxError,
     "alter table t set tblproperties ('a')": SqlSyntaxError,
-    "alter table t drop partition (p like 'x')": SqlSyntaxError,
+    "alter table t drop partition (p rlike 'x')": SqlSyntaxError,
     "describe": SqlSyntaxError,
     "abort transactions x": SqlSyntaxError,
     "frobnicate": SqlSyntaxError,

@@ -123,6 +123,50 @@ def test_null_is_not_unequal_to_a_number_and_a_text_is_to_its_name(
         assert shown == set(every) - set(left)
 
 
+@pytest.mark.parametrize(
+    ("where", "chosen"),
+    [
+        ("c = 'A' and d = 2 or d = 3 and c = 'B'", ["c=A/d=2", "c=B/d=3"]),
+        ("c = 'A' and (d = 2 or d = 3)", ["c=A/d=2", "c=A/d=3"]),
+        ("c in ('B', 'C') and d between 2 and 3", ["c=B/d=3"]),
+        ("c not in ('A', 'B')", ["c=NULL/d=2"]),
+        ("not (c = 'A' or d not between 3 and 9)", ["c=B/d=3"]),
+        ("not d = 2", ["c=A/d=3", "c=B/d=3"]),
+        ("not not d < 3", ["c=A/d=2", "c=NULL/d=2"]),
+        ("c like '_' and not d > 2", ["c=A/d=2"]),
+        ("c not like 'A%' and d not like '2%'", ["c=B/d=3"]),
+    ],
+)
+def test_filters_of_partitions_take_or_not_in_between_and_like(
+    where: str, chosen: list[str], metastore_url: str, tmp_path: Path
+) -> None:
+    null = "__HIVE_DEFAULT_PARTITION__"
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (a int) partitioned by (c string, d int)")
+        for c, d in (("A", "2"), ("A", "3"), ("A", null), (null, "2"), ("B", "3")):
+            acid.sql(f"alter table t add partition (c='{c}', d='{d}')")
+        every = _partitions(acid)
+        shown = acid.sql(f"show partitions t where {where}").rows
+        assert [row[0].replace(null, "NULL") for row in shown] == chosen
+        acid.sql(f"alter table t drop partition ({where})")
+        assert _partitions(acid) == [one for one in every if one not in chosen]
+        assert not (tmp_path / "wh/t" / chosen[0].replace("NULL", null)).exists()
+
+
+def test_msck_takes_the_partitions_that_its_filters_choose(
+    metastore_url: str, tmp_path: Path
+) -> None:
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create external table t (a int) partitioned by (c string, d int)")
+        acid.sql("alter table t add partition (c='A', d=1) partition (c='B', d=1)")
+        for name in ("c=A/d=2", "c=B/d=2", "c=B/d=3"):
+            (tmp_path / "wh/t" / name).mkdir(parents=True)
+        (tmp_path / "wh/t/c=B/d=1").rmdir()
+        (tmp_path / "wh/t/c=A/d=1").rmdir()
+        acid.sql("msck repair table t sync partitions (c='B', d<3)")
+        assert _partitions(acid) == ["c=A/d=1", "c=B/d=2"]
+
+
 @pytest.mark.parametrize("condition", ["d != 3", "d > 3", "d >= 3"])
 def test_a_name_that_its_type_cannot_say_is_as_null_as_reads_have_it(
     condition: str, metastore_url: str, tmp_path: Path

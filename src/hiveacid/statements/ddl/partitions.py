@@ -34,12 +34,10 @@ from hiveacid.statements.locations import (
     without_note,
 )
 from hiveacid.statements.partition_values import (
-    PartitionCondition,
+    PartitionFilter,
     PartitionText,
+    chosen_partitions,
     full_values,
-    meets,
-    normal_text,
-    partition_column,
 )
 from hiveacid.statements.placement import default_location, new_location
 from hiveacid.statements.values import Command, Listing
@@ -69,12 +67,10 @@ class AddPartitions(Command):
 
 @dataclass(frozen=True, slots=True)
 class DropPartitions(Command):
-    """ALTER TABLE name DROP [IF EXISTS] PARTITION (conditions), ...; one inner tuple per
-    PARTITION.
-    """
+    """ALTER TABLE name DROP [IF EXISTS] PARTITION (filters), ..."""
 
     name: TableName
-    conditions: tuple[tuple[PartitionCondition, ...], ...]
+    where: PartitionFilter
     if_exists: bool = False
     purge: bool = False
 
@@ -145,17 +141,7 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
         InvalidInputError: a condition that names no partition column, or no value of one.
     """
     table = table_to_alter(look, statement.name)
-    for conditions in statement.conditions:
-        for condition in conditions:
-            normal_text(condition.text, partition_column(table, condition.column))
-    doomed = [
-        one
-        for one in look.partitions(table)
-        if any(
-            meets(table, dict(zip(table.partition_keys, one.values, strict=True)), conditions)
-            for conditions in statement.conditions
-        )
-    ]
+    doomed = chosen_partitions(table, look.partitions(table), statement.where)
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
@@ -247,12 +233,15 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
 
 @dataclass(frozen=True, slots=True)
 class RepairTable(Command):
-    """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS]; ``repair`` False: only tell."""
+    """MSCK [REPAIR] TABLE name [ADD | DROP | SYNC PARTITIONS [(filters)]]; ``repair`` False: only
+    tell.
+    """
 
     name: TableName
     repair: bool = True
     add: bool = True
     drop: bool = False
+    where: PartitionFilter | None = None
 
 
 def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> DdlPlan:
@@ -285,6 +274,9 @@ def _repaired(
         for values, part in known.items()
         if statement.drop and values not in there and not _is_there(part, context.files)
     ]
+    if statement.where is not None:
+        missing = list(chosen_partitions(table, missing, statement.where))
+        gone = list(chosen_partitions(table, gone, statement.where))
     if statement.repair and missing:
         admit(context, table, missing)
         context.client.metastore.add_partitions(table.name, missing, have_rows=True)

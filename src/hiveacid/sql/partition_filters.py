@@ -1,0 +1,80 @@
+"""Grammar of what chooses partitions: SHOW PARTITIONS ... WHERE, DROP PARTITION, MSCK.
+
+A filter is read as alternatives of comparisons that all hold. NOT goes down to the comparisons: one
+that NULL meets neither way is then false under NOT, too, as in SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain, product
+from typing import Final
+
+from hiveacid.sql.cursor import Cursor
+from hiveacid.sql.dml import partition_text
+from hiveacid.statements.partition_values import PartitionCondition, PartitionFilter
+
+_OPERATORS: Final = {"==": "=", "<>": "!=", **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="))}
+_OPPOSITES: Final = {"=": "!=", "<": ">=", "<=": ">", "LIKE": "NOT LIKE"}
+_OPPOSITES.update({opposite: operator for operator, opposite in _OPPOSITES.items()})
+
+
+def partition_filter(cursor: Cursor) -> PartitionFilter:
+    """Comparisons of columns with constants, IN, BETWEEN, LIKE, AND, OR, NOT, parentheses."""
+    return _either(cursor, False)
+
+
+def listed_filters(cursor: Cursor) -> PartitionFilter:
+    """( filter, ... ): all of them hold."""
+    return _joined(cursor.in_parentheses(partition_filter), either=False)
+
+
+def _joined(filters: Iterable[PartitionFilter], *, either: bool) -> PartitionFilter:
+    if either:
+        return tuple(chain.from_iterable(filters))
+    return tuple(tuple(chain.from_iterable(one)) for one in product(*filters))
+
+
+def _either(cursor: Cursor, negated: bool) -> PartitionFilter:
+    found = cursor.listed(lambda _: _both(cursor, negated), by="OR")
+    return _joined(found, either=not negated)
+
+
+def _both(cursor: Cursor, negated: bool) -> PartitionFilter:
+    found = cursor.listed(lambda _: _one(cursor, negated), by="AND")
+    return _joined(found, either=negated)
+
+
+def _one(cursor: Cursor, negated: bool) -> PartitionFilter:
+    if cursor.accept("NOT"):
+        return _one(cursor, not negated)
+    if cursor.accept("("):
+        found = _either(cursor, negated)
+        cursor.expect(")")
+        return found
+    return _comparison(cursor, negated)
+
+
+def _comparison(cursor: Cursor, negated: bool) -> PartitionFilter:
+    column = cursor.small_name("partition specification")
+
+    def compared(operator: str, text: str | None) -> PartitionFilter:
+        shown = _OPPOSITES[operator] if negated else operator
+        return ((PartitionCondition(column, shown, text),),)
+
+    if cursor.key == "NOT" and cursor.peek(1).key in ("IN", "BETWEEN", "LIKE"):
+        cursor.next()
+        negated = not negated
+    if cursor.accept("IN"):
+        texts = cursor.in_parentheses(partition_text)
+        return _joined((compared("=", text) for text in texts), either=not negated)
+    if cursor.accept("BETWEEN"):
+        low = compared(">=", partition_text(cursor))
+        cursor.expect("AND")
+        return _joined((low, compared("<=", partition_text(cursor))), either=negated)
+    if cursor.accept("LIKE"):
+        return compared("LIKE", cursor.string("pattern"))
+    if cursor.key not in _OPERATORS:
+        raise cursor.unrecognized("partition filter")
+    operator = cursor.next().key
+    return compared(_OPERATORS[operator] or operator, partition_text(cursor))
