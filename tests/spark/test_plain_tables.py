@@ -120,6 +120,26 @@ def test_partitions_static_dynamic_and_empty(acid, format, rows, layout):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_values_of_partitions_are_those_of_their_columns_types(acid, format, rows):
+    acid.sql(
+        "create table t (id int) partitioned by (de decimal(10,2), wide decimal(38,10), d double,"
+        f" b boolean, da date, v varchar(5)) stored as {format} {INSERT_ONLY}"
+    )
+    acid.sql("insert into t values (1, 1.50, 7, 0.5, true, date'2020-02-29', '1.50')")
+    acid.sql("insert into t values (2, -0.01, 1.5, 1e20, false, date'0001-01-01', '07')")
+    acid.sql("insert into t values (3, null, null, null, null, null, 'a')")
+    wanted = [
+        (1, Decimal("1.50"), Decimal(7), 0.5, True, datetime.date(2020, 2, 29), "1.50"),
+        (2, Decimal("-0.01"), Decimal("1.5"), 1e20, False, datetime.date(1, 1, 1), "07"),
+        (3, None, None, None, None, None, "a"),
+    ]
+    assert sorted(rows("select * from t")) == wanted
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == wanted
+    assert rows("select id from t where de = 1.5 and wide = 7") == [(1,)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_buckets_have_their_numbers_and_no_files_without_rows(acid, spark, format, layout, rows):
     acid.sql(
         "create table t (id int, v string) clustered by (id) into 4 buckets"

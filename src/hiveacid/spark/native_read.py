@@ -103,17 +103,15 @@ def rows(
 def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> DataFrame:
     """All columns of the table.
 
-    Partitions where their names say they are, are read in one relation: Spark takes their values
-    from the path.
+    Partitions where their names say they are, are read in one relation: Spark takes the texts of
+    their values from the path. As a decimal it would read ``p=1.5`` with the digits of 15.
     """
     format = table.format.value
     schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
     in_place: list[str] = []
     frames: list[DataFrame] = []
     keys = [c.name for c in table.partition_columns]
-    with_keys = t.StructType(
-        schema.fields + [t.StructField(c.name, spark_type(c.type)) for c in table.partition_columns]
-    )
+    with_keys = t.StructType(schema.fields + [t.StructField(key, t.StringType()) for key in keys])
     for part in parts:
         partition = part.partition
         paths = _paths(partition, part.directory.row_files)
