@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
@@ -20,7 +19,7 @@ from hiveacid.sql.commands import parse_compact
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import column_definitions, parse_alter_view, parse_file_format
 from hiveacid.sql.dml import optional_partition, partition_spec
-from hiveacid.sql.partition_filters import listed_filters
+from hiveacid.sql.partition_filters import joined, listed_filters
 from hiveacid.statements.ddl.columns import (
     AddColumns,
     AddConstraints,
@@ -158,10 +157,8 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> DropPartitions:
     if cursor.key not in ("IF", "PARTITION"):
         raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
-    found = cursor.listed(_dropped)
-    return DropPartitions(
-        name, tuple(chain.from_iterable(found)), if_exists, purge=cursor.accept("PURGE")
-    )
+    where = joined(cursor.listed(_dropped), either=True)
+    return DropPartitions(name, where, if_exists, purge=cursor.accept("PURGE"))
 
 
 def _dropped(cursor: Cursor) -> PartitionFilter:

@@ -1,18 +1,17 @@
 """Grammar of what chooses partitions: SHOW PARTITIONS ... WHERE, DROP PARTITION, MSCK.
 
-A filter is read as alternatives of comparisons that all hold. NOT goes down to the comparisons: one
-that NULL meets neither way is then false under NOT, too, as in SQL.
+NOT goes down to the comparisons: one that NULL meets neither way is then false under NOT, too, as
+in SQL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain, product
 from typing import Final
 
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import partition_text
-from hiveacid.statements.partition_values import PartitionCondition, PartitionFilter
+from hiveacid.statements.partition_values import JoinedFilters, PartitionCondition, PartitionFilter
 
 _OPERATORS: Final = {"==": "=", "<>": "!=", **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="))}
 _OPPOSITES: Final = {"=": "!=", "<": ">=", "<=": ">", "LIKE": "NOT LIKE"}
@@ -26,23 +25,23 @@ def partition_filter(cursor: Cursor) -> PartitionFilter:
 
 def listed_filters(cursor: Cursor) -> PartitionFilter:
     """( filter, ... ): all of them hold."""
-    return _joined(cursor.in_parentheses(partition_filter), either=False)
+    return joined(cursor.in_parentheses(partition_filter), either=False)
 
 
-def _joined(filters: Iterable[PartitionFilter], *, either: bool) -> PartitionFilter:
-    if either:
-        return tuple(chain.from_iterable(filters))
-    return tuple(tuple(chain.from_iterable(one)) for one in product(*filters))
+def joined(filters: Iterable[PartitionFilter], *, either: bool) -> PartitionFilter:
+    """All of the filters hold, or with ``either`` one of them."""
+    found = tuple(filters)
+    return found[0] if len(found) == 1 else JoinedFilters(found, either)
 
 
 def _either(cursor: Cursor, negated: bool) -> PartitionFilter:
     found = cursor.listed(lambda _: _both(cursor, negated), by="OR")
-    return _joined(found, either=not negated)
+    return joined(found, either=not negated)
 
 
 def _both(cursor: Cursor, negated: bool) -> PartitionFilter:
     found = cursor.listed(lambda _: _one(cursor, negated), by="AND")
-    return _joined(found, either=negated)
+    return joined(found, either=negated)
 
 
 def _one(cursor: Cursor, negated: bool) -> PartitionFilter:
@@ -60,18 +59,19 @@ def _comparison(cursor: Cursor, negated: bool) -> PartitionFilter:
 
     def compared(operator: str, text: str | None) -> PartitionFilter:
         shown = _OPPOSITES[operator] if negated else operator
-        return ((PartitionCondition(column, shown, text),),)
+        return PartitionCondition(column, shown, text)
 
     if cursor.key == "NOT" and cursor.peek(1).key in ("IN", "BETWEEN", "LIKE"):
         cursor.next()
         negated = not negated
     if cursor.accept("IN"):
         texts = cursor.in_parentheses(partition_text)
-        return _joined((compared("=", text) for text in texts), either=not negated)
+        return joined((compared("=", text) for text in texts), either=not negated)
     if cursor.accept("BETWEEN"):
         low = compared(">=", partition_text(cursor))
         cursor.expect("AND")
-        return _joined((low, compared("<=", partition_text(cursor))), either=negated)
+        high = compared("<=", partition_text(cursor))
+        return joined((low, high), either=negated)
     if cursor.accept("LIKE"):
         return compared("LIKE", cursor.string("pattern"))
     if cursor.key not in _OPERATORS:

@@ -42,8 +42,15 @@ class PartitionCondition:
         return self.operator.endswith("LIKE")
 
 
-PartitionFilter = tuple[tuple[PartitionCondition, ...], ...]
-"""Alternatives, each of conditions that all hold."""
+@dataclass(frozen=True, slots=True)
+class JoinedFilters:
+    """All of these filters hold, or with ``either`` one of them."""
+
+    filters: tuple[PartitionFilter, ...]
+    either: bool
+
+
+PartitionFilter = PartitionCondition | JoinedFilters
 
 
 def partition_texts(
@@ -267,21 +274,26 @@ def chosen_partitions(
     Raises:
         InvalidInputError: a condition that names no partition column, or no value of one.
     """
-    for condition in chain.from_iterable(where):
+    for condition in _conditions(where):
         column = partition_column(table, condition.column)
         if not condition.is_pattern:
             normal_text(condition.text, column)
     places = {key: place for place, key in enumerate(table.partition_keys)}
 
-    def meets(partition: Partition, condition: PartitionCondition) -> bool:
-        column = partition_column(table, condition.column)
-        return _meets(partition.values[places[column.name]], column, condition)
+    def meets(partition: Partition, where: PartitionFilter) -> bool:
+        if isinstance(where, JoinedFilters):
+            joined = any if where.either else all
+            return joined(meets(partition, one) for one in where.filters)
+        column = partition_column(table, where.column)
+        return _meets(partition.values[places[column.name]], column, where)
 
-    return tuple(
-        one
-        for one in partitions
-        if any(all(meets(one, condition) for condition in conditions) for conditions in where)
-    )
+    return tuple(one for one in partitions if meets(one, where))
+
+
+def _conditions(where: PartitionFilter) -> Iterable[PartitionCondition]:
+    if isinstance(where, JoinedFilters):
+        return chain.from_iterable(map(_conditions, where.filters))
+    return (where,)
 
 
 def _meets(stored: str | None, column: Column, condition: PartitionCondition) -> bool:

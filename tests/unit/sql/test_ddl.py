@@ -42,7 +42,7 @@ from hiveacid.statements.ddl.partitions import (
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, RenameTable, SetLocation
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable, Explain
 from hiveacid.statements.insert import Truncate
-from hiveacid.statements.partition_values import PartitionCondition
+from hiveacid.statements.partition_values import JoinedFilters, PartitionCondition
 from hiveacid.statements.session_state import (
     AbortTransactions,
     Begin,
@@ -224,15 +224,11 @@ VALUES = {
             True,
         )
     ),
-    "alter table t drop if exists partition (p>2, q<>'a'), partition (p=1) purge": (
+    "alter table t drop if exists partition (p>2), partition (q='a') purge": (
         DropPartitions(
             T,
-            (
-                (
-                    PartitionCondition("p", ">", "2"),
-                    PartitionCondition("q", "!=", "a"),
-                ),
-                (PartitionCondition("p", "=", "1"),),
+            JoinedFilters(
+                (PartitionCondition("p", ">", "2"), PartitionCondition("q", "=", "a")), True
             ),
             True,
             True,

@@ -134,6 +134,10 @@ def test_null_is_not_unequal_to_a_number_and_a_text_is_to_its_name(
         ("not d = 2", ["c=A/d=3", "c=B/d=3"]),
         ("not not d < 3", ["c=A/d=2", "c=NULL/d=2"]),
         ("c like '_' and not d > 2", ["c=A/d=2"]),
+        (
+            " and ".join(["(c = 'A' or d = 3)"] * 60),
+            ["c=A/d=2", "c=A/d=3", "c=A/d=NULL", "c=B/d=3"],
+        ),
         ("c not like 'A%' and d not like '2%'", ["c=B/d=3"]),
     ],
 )
