@@ -1,15 +1,19 @@
 """The only door to time and to threads: who reads a clock, sleeps or works in the background is
-handed a ``Clock`` or ``Threads``, so that a simulation can do all of it itself.
+handed a ``Clock`` or ``Threads``, so that a simulation can do all of it itself. And what Ctrl-C
+must not come into the middle of (``held_back``).
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
+import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import ClassVar, Final, Protocol
 
 
 class Clock(Protocol):
@@ -152,3 +156,47 @@ class Loop:
             return False
         self._busy.release()
         return True
+
+
+@contextmanager
+def held_back() -> Iterator[Callable[[], None]]:
+    """Ctrl-C in the block takes effect at its end, or where it calls what is yielded.
+
+    For C++ code that calls back into Python: ORC's writer keeps no more than the text of what a
+    file object of ours raises, and where it is just cleaning up, the process ends
+    (``std::terminate``). And for what others wait for: an exception between a lock and the block
+    that gives it back keeps it for as long as its traceback is kept, which a prompt does.
+    """
+    outer, handler = _Came.now, signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or outer is not None or not callable(handler):
+        yield outer.take_effect if is_main and outer is not None else lambda: None
+        return
+    came = _Came(handler)
+    try:
+        signal.signal(signal.SIGINT, came)
+        _Came.now = came
+        yield came.take_effect
+    finally:
+        _Came.now = None
+        signal.signal(signal.SIGINT, handler)
+        came.take_effect()
+
+
+class _Came:
+    """Keeps what the handler is to be called with."""
+
+    now: ClassVar[_Came | None] = None
+    """SIGINT's handler now; only the main thread sets one"""
+
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
+        self._handler = handler
+        self._first: tuple[int, FrameType | None] | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._first = self._first or (number, frame)
+
+    def take_effect(self) -> None:
+        first, self._first = self._first, None
+        if first is not None:
+            self._handler(*first)

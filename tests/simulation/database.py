@@ -134,9 +134,9 @@ class FaultySqlite(SqliteDialect):
         super().begin(connection, kind)
         return Immediate(connection, self._wire.begun(connection, kind))
 
-    def writer_turn(self) -> AbstractContextManager[object]:
+    def writer_turn(self) -> AbstractContextManager[Callable[[], None]]:
         """One client runs at a time."""
-        return nullcontext()
+        return nullcontext(lambda: None)
 
     def statement_time_ms(self, begun_ms: int) -> int | None:
         """The server's clock."""

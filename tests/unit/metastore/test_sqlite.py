@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from types import FrameType
 
+import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select
 
 from hiveacid.clock import SystemClock
+from hiveacid.metastore.sql import dialect as channels
+from hiveacid.metastore.sql import engine, sqlite
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
 from hiveacid.metastore.sql.sqlite import SqliteDialect
 
 NUMBERS = Table("numbers", MetaData(), Column("n", Integer))
 INSERT = insert(NUMBERS).values(n=0)
+ENGINE = {one.__file__ for one in (engine, sqlite, channels, contextlib)}
 
 
 class LetsGo:
@@ -47,3 +59,48 @@ def test_a_unit_that_has_ended_does_not_touch_the_next_one(tmp_path: Path) -> No
     with database.read() as reading:
         assert sorted(reading.rows(select(NUMBERS.c.n))) == [(0,), (1,), (2,)]
     database.close()
+
+
+def test_ctrl_c_anywhere_in_a_write_leaves_the_turn_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while its traceback is kept, as a prompt does: what it holds is not given back."""
+    clock, path = SystemClock(), tmp_path / "numbers.db"
+    dialect = SqliteDialect(str(path), clock=clock, durable=False)
+    options = MetastoreOptions(durable=False)
+    database = Database(dialect, url=f"sqlite:///{path}", clock=clock, options=options)
+    with database.schema_change() as unit:
+        NUMBERS.create(unit.connection)
+    monkeypatch.setattr(sqlite, "_LOCK_WAIT_S", 0.2)
+    at, kept = 0, []
+    while len(kept) == at:
+        at += 1
+        try:
+            with pressed_after(at), database.write() as unit:
+                unit.run_many(INSERT, [{"n": at}])
+        except KeyboardInterrupt as interrupt:
+            kept.append(interrupt)
+        with database.write() as unit:
+            unit.run_many(INSERT, [{"n": -at}])
+    with database.read() as reading:
+        found = [n for (n,) in reading.rows(select(NUMBERS.c.n))]
+    assert sorted(n for n in found if n < 0) == list(range(-at, 0))
+    assert at > 10 and at in found
+    database.close()
+
+
+@contextmanager
+def pressed_after(at: int) -> Iterator[None]:
+    """Ctrl-C arrives during the call number ``at`` that the engine makes into C."""
+    calls = count(1)
+
+    def after(frame: FrameType, event: str, called: object) -> None:
+        if event == "c_return" and frame.f_code.co_filename in ENGINE and next(calls) == at:
+            sys.setprofile(None)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sys.setprofile(after)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)

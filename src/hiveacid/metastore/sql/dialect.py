@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -186,11 +186,11 @@ class Dialect:
         database has no row locks.
         """
 
-    def writer_turn(self) -> AbstractContextManager[object]:
+    def writer_turn(self) -> AbstractContextManager[Callable[[], None]]:
         """Held by writers while they write, where the database lets in one at a time; elsewhere
-        they meet at row locks.
+        they meet at row locks. Gives what to call where Ctrl-C may take effect.
         """
-        return nullcontext()
+        return nullcontext(lambda: None)
 
     def make_durable(self) -> None:
         """Wait until what this process has committed is on disk, where a commit that was answered

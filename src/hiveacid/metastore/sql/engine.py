@@ -278,8 +278,9 @@ class Database:
     @contextmanager
     def _writer(self, kind: UnitKind) -> Iterator[Unit]:
         self._check_process()
-        with self.dialect.writer_turn(), self._unit(kind) as unit:
+        with self.dialect.writer_turn() as let_through, self._unit(kind) as unit:
             yield unit
+            let_through()
         if not unit.outlives_a_crash:
             return
         try:

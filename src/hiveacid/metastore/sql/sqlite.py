@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
 
-from hiveacid.clock import Clock
+from hiveacid.clock import Clock, held_back
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.sql.dialect import Begun, Channel, Dialect, Immediate, UnitKind
 
@@ -25,6 +25,8 @@ except ImportError:  # Windows
 
 _NO_DATABASE: Final = "file is not a database"
 _LOCK_WAIT_S: Final = 60.0
+_LOOKS: Final = 240
+"""how often who waits so long looks for Ctrl-C"""
 _GLANCES: Final = 40
 _GLANCE_PAUSE_S: Final = 0.0005
 _WAL_TRIES: Final = 100
@@ -107,8 +109,9 @@ class SqliteDialect(Dialect):
             channel.send("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
         return channel
 
-    def writer_turn(self) -> AbstractContextManager[object]:
-        """The process's mutex and the lock among processes; not waited for without end.
+    def writer_turn(self) -> AbstractContextManager[Callable[[], None]]:
+        """The process's mutex and the lock among processes; not waited for without end. In between
+        Ctrl-C is held back: all others wait for whom it takes by surprise.
 
         Raises:
             MetastoreError: a writer keeps it for too long.
@@ -219,19 +222,20 @@ class _Turn:
                 self._file = None
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        if not self._mutex.acquire(timeout=_LOCK_WAIT_S):
-            raise self._busy("another thread of this process")
-        try:
-            self._lock()
+    def taken(self) -> Iterator[Callable[[], None]]:
+        with held_back() as let_through:
+            if not _in_time(self._mutex.acquire, let_through):
+                raise self._busy("another thread of this process")
             try:
-                yield
+                self._lock(let_through)
+                try:
+                    yield let_through
+                finally:
+                    self._unlock()
             finally:
-                self._unlock()
-        finally:
-            self._mutex.release()
+                self._mutex.release()
 
-    def _lock(self) -> None:
+    def _lock(self, let_through: Callable[[], None]) -> None:
         if not self._usable:
             return
         try:
@@ -241,7 +245,7 @@ class _Turn:
         except BlockingIOError:
             file, self._file = self._file, None
             assert file is not None
-            if not _locked_in_time(file):
+            if not _locked_in_time(file, let_through):
                 raise self._busy("another process") from None
             self._file = file
         except OSError:
@@ -260,7 +264,16 @@ class _Turn:
         )
 
 
-def _locked_in_time(file: int) -> bool:
+def _in_time(wait: Callable[[bool, float], bool], let_through: Callable[[], None]) -> bool:
+    """Whether what one waits for came in time; Ctrl-C ends the wait."""
+    for _ in range(_LOOKS):
+        if wait(True, _LOCK_WAIT_S / _LOOKS):
+            return True
+        let_through()
+    return False
+
+
+def _locked_in_time(file: int, let_through: Callable[[], None]) -> bool:
     """Queue for the lock as long as one waits for SQLite's own. The kernel's queue, which hands the
     lock on at once, knows no deadline: a thread stands in it. A lock that comes too late is given
     up with the file.
@@ -288,7 +301,7 @@ def _locked_in_time(file: int) -> bool:
     # No work goes on in it, and a simulation, in one process, never comes here.
     threading.Thread(target=wait, name="hiveacid-turn", daemon=True).start()  # noqa: TID251
     try:
-        done.wait(timeout=_LOCK_WAIT_S)
+        _in_time(lambda _, seconds: done.wait(seconds), let_through)
     except BaseException:
         with mutex:
             abandoned = True

@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from hiveacid.clock import held_back
 from hiveacid.errors import MissingFileError
 from hiveacid.layout.directories import FLUSH_LENGTH_SUFFIX
 from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
@@ -33,7 +34,7 @@ from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc import proto
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
-from hiveacid.storage.orc.output import held_back, quick_codec
+from hiveacid.storage.orc.output import quick_codec
 from hiveacid.storage.orc.tail import MAGIC, OrcTail, Stripe, rewrite_tail, stored
 from hiveacid.storage.target import FileKind
 

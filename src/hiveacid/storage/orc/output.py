@@ -14,17 +14,14 @@ buffers for one stripe, and that stripe once more, compressed, while closing.
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FrameType
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 from pyarrow import orc
 
+from hiveacid.clock import held_back
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
 from hiveacid.model.types import CharType, VarcharType
 from hiveacid.storage.failures import Removing, remove_failed, storage_error
@@ -359,44 +356,3 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
     if value < 0:
         raise InvalidInputError(f"{key}={text!r} is negative", property=key)
     return value
-
-
-# -------------------------------------------------------------------- Ctrl-C
-# Ctrl-C while C++ code calls back into Python.
-
-
-@contextmanager
-def held_back() -> Iterator[None]:
-    """Ctrl-C in the block takes effect at its end.
-
-    ORC's writer calls a file object of ours. Of what that raises it keeps no more than the text,
-    and where it is just cleaning up, the process ends (``std::terminate``).
-    """
-    if _Came.is_set or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):
-        yield
-        return
-    came = _Came()
-    try:
-        signal.signal(signal.SIGINT, came)
-        _Came.is_set = True
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        _Came.is_set = False
-        if came.first is not None:
-            handler(*came.first)
-
-
-class _Came:
-    """Keeps what the handler is to be called with."""
-
-    is_set: ClassVar[bool] = False
-    """whether one is SIGINT's handler now; only the main thread sets one"""
-    first: tuple[int, FrameType | None] | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.first = self.first or (number, frame)
