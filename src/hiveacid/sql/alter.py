@@ -67,6 +67,12 @@ def parse_alter(cursor: Cursor) -> Command:
         return SetLocation(name, cursor.string(), partition)
     if partition and cursor.accept("RENAME", "TO"):
         return RenamePartition(name, partition, partition_spec(cursor))
+    if partition and cursor.key in ("ADD", "REPLACE", "CHANGE"):
+        raise UnsupportedError(
+            f"ALTER TABLE ... PARTITION ... {cursor.key} is not supported: a partition has the "
+            "columns of its table",
+            note="Without PARTITION it changes those of the table and of all its partitions.",
+        )
     asked = " ".join(token.text for token in cursor.tokens[cursor.at : -1][:2]).upper()
     raise UnsupportedError(
         f"ALTER TABLE ... {asked} is not supported",

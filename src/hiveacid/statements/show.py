@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hiveacid.client import DEFAULT_DATABASE, Client
@@ -31,6 +31,7 @@ from hiveacid.statements.partition_values import (
     sort_key,
 )
 from hiveacid.statements.values import Command, Listing, matching
+from hiveacid.txn.view import TEMPORARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,11 @@ def create_table_text(table: Table) -> str:
     """
     if table.kind is TableKind.VIEW:
         return f"CREATE VIEW {_full_name(table)} AS {table.view_expanded or table.view_text}"
-    external = "EXTERNAL " if table.kind is TableKind.EXTERNAL else ""
+    kind = "EXTERNAL " if table.kind is TableKind.EXTERNAL else ""
+    is_temporary = TEMPORARY.fullmatch(table.name.table) is not None
+    if is_temporary:
+        kind, name = "TEMPORARY ", table.name.table.split("_", 2)[-1]
+        table = replace(table, name=replace(table.name, table=name))
     not_null = not_null_columns(table)
     columns = []
     for column in table.columns:
@@ -267,7 +272,7 @@ def create_table_text(table: Table) -> str:
         text += f" DEFAULT {default}" if default is not None else ""
         columns.append(text + _comment(column.comment))
     columns += [f"  {text}" for text in _table_constraints(table)]
-    lines = [f"CREATE {external}TABLE {_full_name(table)}(", ", \n".join(columns) + ")"]
+    lines = [f"CREATE {kind}TABLE {_full_name(table)}(", ", \n".join(columns) + ")"]
     if table.comment is not None:
         lines.append(_comment(table.comment).strip())
     if table.partition_columns:
@@ -284,7 +289,8 @@ def create_table_text(table: Table) -> str:
     lines += ["ROW FORMAT SERDE ", f"  '{classes.serde}' "]
     lines += ["STORED AS INPUTFORMAT ", f"  '{classes.input_format}' "]
     lines += ["OUTPUTFORMAT ", f"  '{classes.output_format}'"]
-    lines += ["LOCATION", f"  {literal(table.location)}"]
+    if not is_temporary:
+        lines += ["LOCATION", f"  {literal(table.location)}"]
     properties = [
         f"  {literal(key)}={literal(value)}"
         for key, value in shown_properties(table.properties).items()

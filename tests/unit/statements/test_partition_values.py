@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hiveacid import read_arrow
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.session import Session, connect
@@ -183,6 +183,20 @@ def test_a_name_that_its_type_cannot_say_is_as_null_as_reads_have_it(
         assert read_arrow(acid.table("t")).read_all().to_pylist() == [{"a": 1, "d": None}]
         acid.sql(f"alter table t drop partition ({condition})")
         assert _partitions(acid) == ["d=junk"]
+
+
+@pytest.mark.parametrize(
+    "change", ["add columns (b int)", "change a b int", "replace columns (b int)"]
+)
+def test_a_partition_has_no_columns_of_its_own(
+    change: str, metastore_url: str, tmp_path: Path
+) -> None:
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (a int) partitioned by (d int) stored as orc")
+        acid.sql("insert into t values (1, 4)")
+        with pytest.raises(UnsupportedError, match="a partition has the columns of its table"):
+            acid.sql(f"alter table t partition (d=4) {change}")
+        acid.sql(f"alter table t {change}")
 
 
 def _partitions(acid: Session) -> list[str]:

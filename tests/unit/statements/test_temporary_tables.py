@@ -39,6 +39,10 @@ def test_a_temporary_table_is_its_sessions_and_goes_with_it(
             with pytest.raises(UnsupportedError, match="temporary"):
                 acid.sql("alter table t rename to u")
             acid.sql("create temporary table like_t like t")
+            shown = acid.sql("show create table like_t").rows
+            assert shown[0] == ("CREATE TEMPORARY TABLE `like_t`(",)
+            acid.sql("drop table like_t")
+            acid.sql("\n".join(line for (line,) in shown))
             assert acid.sql("show tables").rows == (("like_t",), ("t",))
             assert other.sql("show tables").rows == (("t",),)
             acid.sql("drop table t")
