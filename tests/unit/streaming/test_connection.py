@@ -431,6 +431,7 @@ def test_arguments_that_cannot_be(
         acid.stream(**arguments)
 
 
+@pytest.mark.parametrize("per_batch", [5, 1])
 @pytest.mark.parametrize(
     ("error", "seen"),
     [
@@ -443,12 +444,15 @@ def test_half_a_write_keeps_what_was_committed(
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
     seen: type[BaseException],
+    per_batch: int,
 ) -> None:
+    """Of a file that goes on, or the first bytes of a new one."""
+
     def half(file: FlushedFile, data: bytes) -> None:
         file._out.write(bytes(data)[: len(data) // 2])
         raise error
 
-    with acid.stream("t", transactions_per_batch=5) as stream:
+    with acid.stream("t", transactions_per_batch=per_batch) as stream:
         with stream.transaction():
             stream.write({"id": 1})
         with monkeypatch.context() as patch:

@@ -251,7 +251,8 @@ class FlushedFile:
         self._lengths = fs.open_output(self._side_path)
         self._append_length()
         self._out = fs.open_output(path)
-        self.append(MAGIC)
+        with mapped(path):
+            self.append(MAGIC)
 
     def begin(self, write_id: int) -> None:
         """The rows that come belong to this write id; their row ids begin at 0."""
