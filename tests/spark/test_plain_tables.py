@@ -140,6 +140,19 @@ def test_values_of_partitions_are_those_of_their_columns_types(acid, format, row
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_minus_zero_is_found_as_zero(acid, format, rows):
+    acid.sql(f"create table t (id int, d double) partitioned by (p int) stored as {format}")
+    for place in ("", " location '{}/other'".format(acid.table("t").definition.location)):
+        acid.sql(f"alter table t add partition (p={len(place)}){place}")
+        for value in ("-0.0D", "0.0D"):
+            acid.sql(
+                f"insert into t select 1, {value}, {len(place)} union all select 2, {value}, 9"
+            )
+    for condition in ("d = 0", "d >= 0", "d <= -0.0D", "d in (0, 5)"):
+        assert len(rows(f"select id from t where {condition}")) == 8, condition
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_buckets_have_their_numbers_and_no_files_without_rows(acid, spark, format, layout, rows):
     acid.sql(
         "create table t (id int, v string) clustered by (id) into 4 buckets"

@@ -307,6 +307,8 @@ def _typed(leaf: Compare | In | IsNull, kind: HiveType | None) -> Predicate:
         return ANYTHING
     if _is_float(kind) and leaf.op in (Op.GT, Op.GE, Op.NE):
         return ANYTHING  # NaN is greater than every number, and no statistics mention it
+    if isinstance(value, datetime) and isinstance(leaf.value, str) and leaf.op is Op.NE:
+        return ANYTHING  # from NOT IN, where Spark without ANSI compares texts
     return Compare(leaf.column, leaf.op, value)
 
 

@@ -78,6 +78,7 @@ _GUARD: Final = t.StructField(
 """The first field of ``row``. No file has it, nobody asks for it, and Spark leaves it out like all
 that nobody asks for. Should it ever do so without telling ORC, each field would have the values of
 the one before: the first that is read would be this map, of which Spark makes an error."""
+_FLOATING: Final = ("float", "double")
 _PATH: Final = "__hiveacid_path"
 _KEY: Final = "__hiveacid_key_"
 
@@ -119,7 +120,8 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
             table.location, partition_name(keys, partition.values)
         ):
             frame = _load(spark, _reader(spark, schema).format(format), paths)
-            frames.append(frame.selectExpr("*", *_literals(table.partition_columns, partition)))
+            values = _literals(table.partition_columns, partition)
+            frames.append(frame.selectExpr(*map(_unpushed, table.columns), *values))
         else:
             in_place += paths
     if in_place:
@@ -128,8 +130,16 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
             reader = reader.option("basePath", spark_path(table.location))
         frame = _load(spark, reader.format(format), in_place)
         values = keys_from(table.partition_columns, list(map(quoted, keys)))
-        frames.append(frame.selectExpr(*[quoted(c.name) for c in table.columns], *values))
+        frames.append(frame.selectExpr(*map(_unpushed, table.columns), *values))
     return reduce(lambda a, b: a.unionAll(b), frames)
+
+
+def _unpushed(column: Column) -> str:
+    """A column as a select expression. Conditions on floating numbers stay with Spark: for its
+    readers of files -0.0 is less than 0.0.
+    """
+    name = quoted(column.name)
+    return f"nanvl({name}, {name}) as {name}" if str(column.type) in _FLOATING else name
 
 
 # -------------------------------------------------------------------- row events

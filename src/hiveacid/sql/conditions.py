@@ -205,6 +205,8 @@ class _Parser:
         self._expect("(")
         values = self._cursor.listed(lambda _: self._literal())
         self._expect(")")
+        if not self._strict and len({isinstance(value, str) for value in values}) > 1:
+            raise _NotUnderstood  # without ANSI Spark compares texts then: 7.00 is not in (7, 'x')
         return values
 
     def _at_literal(self) -> bool:

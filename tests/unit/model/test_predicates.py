@@ -128,10 +128,11 @@ def test_constants_take_the_class_of_the_column() -> None:
 
 
 def test_comparisons_that_depend_on_a_conversion_say_nothing() -> None:
-    types = {"s": parse_type("string"), "d": parse_type("double")}
+    types = {name[0]: parse_type(name) for name in ("string", "double", "timestamp")}
     assert typed(Compare("s", Op.EQ, 5), types) == ANYTHING
     assert typed(Compare("d", Op.GT, 5), types) == ANYTHING  # NaN > 5
     assert typed(Compare("d", Op.LT, 5), types) == Compare("d", Op.LT, 5.0)
+    assert typed(Compare("t", Op.NE, "2020-01-02"), types) == ANYTHING  # NOT IN of texts
     assert typed(Compare("unknown", Op.LT, 5), types) == ANYTHING
 
 

@@ -70,3 +70,9 @@ def test_what_is_nested_too_deeply_is_not_understood(text: str) -> None:
     with pytest.raises(UnsupportedError):
         parse_condition(text, column_of, strict=True)
     assert parse_condition("((not (not ((a = 1)))))", column_of, strict=True) == ONE
+
+
+@pytest.mark.parametrize("text", ["a in (1, '2')", "a not in (1, '2')", "not (a in ('2', 1))"])
+def test_a_list_of_texts_and_numbers_is_for_strict_readers_only(text: str) -> None:
+    assert parse_condition(text, column_of) == ANYTHING
+    assert parse_condition(text, column_of, strict=True) != ANYTHING
