@@ -272,7 +272,7 @@ def publish_written(
         placement.publish(written, staging=job.staging, plain=plain)
         unit.on_commit(plain.forget)
         for fs, root, files in old:
-            plain.replace(fs, files, aside=f"{root}/{_hidden(job)}_aside")
+            plain.replace(fs, root, files, aside=f"{_hidden(job)}_aside")
         return ()
     own = _own_bases(job, placement, written)
     base = format_base(BaseName(job.write_id))

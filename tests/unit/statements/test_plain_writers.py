@@ -5,6 +5,7 @@ files, whether they come between the choice of a name and the move, or between t
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,3 +97,39 @@ def test_a_disk_without_links_is_renamed_on(
     monkeypatch.setattr(os, "link", no_links)
     for at in range(8):
         assert written_beside(tmp_path, f"t{at}", at=at, refused_at=None)[2]
+
+
+@pytest.mark.parametrize("is_partitioned", [False, True])
+@pytest.mark.parametrize(
+    "statement", ["insert overwrite table t{} values ('new')", "truncate table t{}"]
+)
+def test_rows_in_directories_below_go_with_the_others_or_stay(
+    tmp_path: Path, statement: str, is_partitioned: bool
+) -> None:
+    """Hive's UNION ALL writes there, under names that are taken above."""
+    keys, part = ("partitioned by (p int)", " partition (p=1)") if is_partitioned else ("", "")
+    new, refused_at = ["new"] if "insert" in statement else [], 0
+    while True:
+        root = tmp_path / str(refused_at)
+        with session(root) as acid:
+            acid.sql(f"create table t (who string) {keys} stored as orc")
+            acid.sql(f"insert into t{part} values ('below')")
+            (file,) = (root / "wh").rglob("0*")
+            for name in ("HIVE_UNION_SUBDIR_1", "_hidden"):
+                (file.parent / name).mkdir()
+                shutil.copy(file, file.parent / name)
+            acid.sql(f"insert into t{part} values ('above')")
+            assert names(root, "t") == ["above", "below", "below"]
+        turn = Between(-1, list, refused_at)
+        with session(root, turn) as acid:
+            try:
+                acid.sql(statement.format(part))
+            except AcidError:
+                assert names(root, "t") == ["above", "below", "below"]
+            else:
+                assert names(root, "t") == new
+        assert (file.parent / "_hidden" / file.name).exists()
+        if turn.count < refused_at:
+            break
+        refused_at += 1
+    assert refused_at > 5

@@ -18,15 +18,17 @@ from hiveacid.storage.target import WrittenFile, directories_of, final_path
 
 
 def plain_files(fs: FileSystem, directory: str) -> list[str]:
-    """The data files of a directory of a table that is not transactional, hidden ones apart.
+    """The data files of a directory of a table that is not transactional, hidden ones apart: also
+    those in directories below it, such as Hive's UNION ALL writes (HIVE_UNION_SUBDIR_1).
 
     Raises:
         StorageError: the file system failed.
     """
+    first = len(directory.rstrip("/")) + 1
     return [
         entry.path
-        for entry in fs.list_directory(directory)
-        if not entry.is_directory and not is_hidden(entry.path.rpartition("/")[2])
+        for entry in fs.list_recursive(directory)
+        if not entry.is_directory and not any(map(is_hidden, entry.path[first:].split("/")))
     ]
 
 
@@ -47,6 +49,7 @@ class PlainMoves:
 
     _made: list[_Move] = field(default_factory=list)
     _aside: list[_Move] = field(default_factory=list)
+    _hidden: list[tuple[FileSystem, str]] = field(default_factory=list)
     _deleted: list[tuple[FileSystem, str]] = field(default_factory=list)
 
     def publish(
@@ -86,9 +89,9 @@ class PlainMoves:
             self._made.remove(move)
         return move.is_made
 
-    def replace(self, fs: FileSystem, files: Sequence[str], *, aside: str) -> None:
-        """Take files out of the table: into a hidden directory, from which they come back; for good
-        in an object store, where a move is a copy.
+    def replace(self, fs: FileSystem, root: str, files: Sequence[str], *, aside: str) -> None:
+        """Take files below ``root`` out of the table: into a hidden directory there, from which
+        they come back; for good in an object store, where a move is a copy.
 
         Raises:
             StorageError: the file system failed.
@@ -102,9 +105,12 @@ class PlainMoves:
                 raise
             return
         if files:
-            fs.make_room(aside)
-        for path in files:
-            hidden = f"{aside}/{path.rpartition('/')[2]}"
+            self._hidden.append((fs, f"{root}/{aside}"))
+        first = len(root.rstrip("/")) + 1
+        hidden_of = {path: f"{root}/{aside}/{path[first:]}" for path in files}
+        for directory in {hidden.rpartition("/")[0] for hidden in hidden_of.values()}:
+            fs.make_room(directory)
+        for path, hidden in hidden_of.items():
             self._aside.append(_Move(fs, path, hidden))
             fs.rename(path, target=hidden)
 
@@ -114,8 +120,8 @@ class PlainMoves:
         Raises:
             StorageError: the file system failed.
         """
-        for move in {one.target.rpartition("/")[0]: one for one in self._aside}.values():
-            move.fs.delete_directory(move.target.rpartition("/")[0])
+        for fs, path in self._hidden:
+            fs.delete_directory(path)
 
     def retract(self) -> None:
         """Take back what was moved, and nothing that others moved there; what took the place of
