@@ -15,7 +15,7 @@ from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
 from hiveacid.sql.changes import show_pins
 from hiveacid.sql.columns import property_keys, property_list
 from hiveacid.sql.cursor import Cursor, TokenKind
-from hiveacid.sql.dml import optional_partition, partition_pair
+from hiveacid.sql.dml import optional_pairs, optional_partition
 from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.forms import after, form, refused, said, whole
 from hiveacid.sql.partition_filters import listed_filters, partition_filter
@@ -107,7 +107,7 @@ def parse_analyze(cursor: Cursor) -> Analyze:
     """ANALYZE TABLE name [PARTITION (...)] COMPUTE STATISTICS ..."""
     cursor.expect("TABLE")
     name = cursor.table_name()
-    pairs = cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
+    pairs = optional_pairs(cursor)
     partition = tuple((column, text) for column, text, given in pairs if given)
     cursor.expect("COMPUTE")
     if cursor.key == "INCREMENTAL":

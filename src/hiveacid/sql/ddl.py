@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, SortColumn
+from hiveacid.model.tables import BucketSpec, Column, FileFormat, SortColumn, TableName
 from hiveacid.sql.columns import (
     ConstraintReader,
     parse_column_type,
@@ -16,7 +16,7 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.cursor import Cursor, TokenKind
-from hiveacid.sql.dml import optional_partition
+from hiveacid.sql.dml import optional_pairs
 from hiveacid.sql.forms import clauses, form, refused, said
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
@@ -358,11 +358,18 @@ def parse_drop(cursor: Cursor) -> Command:
     return _DROPPED[cursor.next().key](cursor)
 
 
+def _truncate(
+    *, name: TableName, pairs: tuple[tuple[str, str | None, bool], ...], force: bool
+) -> Truncate:
+    partition = tuple((column, text) for column, text, given in pairs if given)
+    return Truncate(name, partition, force, tuple(pair[0] for pair in pairs if not pair[2]))
+
+
 parse_truncate: Final = form(
-    Truncate,
+    _truncate,
     ("", said("TABLE")),
     _TABLE,
-    ("partition", optional_partition),
+    ("pairs", optional_pairs),
     ("", refused("TRUNCATE TABLE ... COLUMNS is not supported", "COLUMNS")),
     ("force", said("FORCE")),
 )

@@ -134,7 +134,7 @@ def _insert_head(cursor: Cursor) -> Insert:
         raise UnsupportedError("INSERT OVERWRITE DIRECTORY is not supported")
     cursor.accept("TABLE")
     table = cursor.table_name()
-    pairs = cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
+    pairs = optional_pairs(cursor)
     static = {name: text for name, text, given in pairs if given}
     dynamic = tuple(name for name, _, given in pairs if not given)
     if_not_exists = overwrite and cursor.if_not_exists()
@@ -149,6 +149,11 @@ def partition_pair(cursor: Cursor) -> tuple[str, str | None, bool]:
     if cursor.accept_any("=", "==") is None:
         return name, None, False
     return name, partition_text(cursor), True
+
+
+def optional_pairs(cursor: Cursor) -> tuple[tuple[str, str | None, bool], ...]:
+    """PARTITION (column [= constant], ...), if there is one."""
+    return cursor.in_parentheses(partition_pair) if cursor.accept("PARTITION") else ()
 
 
 def partition_text(cursor: Cursor) -> str | None:

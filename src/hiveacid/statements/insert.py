@@ -396,11 +396,15 @@ class InsertWork(Work):
 
 @dataclass(frozen=True, slots=True)
 class Truncate(Command):
-    """TRUNCATE TABLE name [PARTITION (...)] [FORCE], which empties an external table, too."""
+    """TRUNCATE TABLE name [PARTITION (...)] [FORCE], which empties an external table, too.
+
+    ``every`` are columns that PARTITION names without a value.
+    """
 
     name: TableName
     partition: PartitionText = ()
     force: bool = False
+    every: tuple[str, ...] = ()
 
 
 def plan_truncate(statement: Truncate, look: Look) -> TruncateWork:
@@ -418,6 +422,8 @@ def plan_truncate(statement: Truncate, look: Look) -> TruncateWork:
             code=10146,
             table=str(table.name),
         )
+    for column in statement.every:
+        partition_column(table, column)
     if not statement.partition:
         return TruncateWork(table)
     chosen = named_partitions(table, look.partitions(table), statement.partition)

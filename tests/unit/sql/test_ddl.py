@@ -208,7 +208,7 @@ VALUES = {
     ),
     "drop table if exists d2.s purge": DropTable(S, True, True),
     "truncate table t": Truncate(T),
-    "truncate t partition (p='x')": Truncate(T, (("p", "x"),)),
+    "truncate t partition (p='x', q)": Truncate(T, (("p", "x"),), every=("q",)),
     "truncate table t force": Truncate(T, force=True),
     "alter table t set tblproperties ('a'='b')": SetTableProperties(T, {"a": "b"}),
     "alter table t unset tblproperties if exists ('a', 'b')": (

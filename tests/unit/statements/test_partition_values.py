@@ -199,6 +199,20 @@ def test_a_partition_has_no_columns_of_its_own(
         acid.sql(f"alter table t {change}")
 
 
+def test_truncate_takes_columns_without_a_value(metastore_url: str, tmp_path: Path) -> None:
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (a int) partitioned by (d int, h int) stored as orc")
+        acid.sql("insert into t values (1, 4, 1), (2, 4, 2), (3, 5, 2)")
+        for unknown in ("dd, h=2", "dd"):
+            with pytest.raises(InvalidInputError, match="no partition column dd"):
+                acid.sql(f"truncate table t partition ({unknown})")
+        acid.sql("truncate table t partition (d, h=2)")
+        rows = read_arrow(acid.table("t")).read_all().to_pylist()
+        assert rows == [{"a": 1, "d": 4, "h": 1}]
+        acid.sql("truncate table t partition (d, h)")
+        assert read_arrow(acid.table("t")).read_all().num_rows == 0
+
+
 def _partitions(acid: Session) -> list[str]:
     rows = acid.sql("show partitions t").rows
     return [row[0].replace("__HIVE_DEFAULT_PARTITION__", "NULL") for row in rows]
