@@ -6,6 +6,7 @@
     python -m tests.interop.run --way hdfs               one warehouse on HDFS, changed by both
     python -m tests.interop.run --way s3                 one warehouse on S3, changed by both
     python -m tests.interop.run --ci                     tables of ours, one of each kind
+    python -m tests.interop.run --random 7               a dozen random tables, by seed
     python -m tests.interop.run --keep DIR               leave warehouses, logs and answers there
 
 Hive is fetched on first use, into $HIVE_TOOL_HOME or `.hive-tool` of the checkout. Where it cannot
@@ -24,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.interop import hive_wrote, on_servers, orc_tools
+from tests.interop import hive_wrote, on_servers, orc_tools, random_programs
 from tests.interop.back_home import back_home
 from tests.interop.hive_tool import HiveIsMissingError, HiveTool
 from tests.interop.kinds import Kind
@@ -72,6 +73,8 @@ def _arguments() -> argparse.Namespace:
     arguments.add_argument("--scripts", default="", help="scripts of hive/, comma between")
     arguments.add_argument("--keep", help="an empty directory to leave everything in")
     arguments.add_argument("--ci", action="store_true", help="ours only, one table of each kind")
+    arguments.add_argument("--random", type=int, metavar="SEED", help="random tables instead")
+    arguments.add_argument("--count", type=int, default=12, help="how many of them")
     return arguments.parse_args()
 
 
@@ -141,6 +144,8 @@ def _ours(spark: SparkSession, scratch: Path, given: argparse.Namespace) -> Iter
 
 def _wanted(given: argparse.Namespace) -> list[Kind]:
     names = set(given.kinds.split(",")) - {""}
+    if given.random is not None:
+        return list(random_programs.kinds(given.random, given.count))
     return [
         kind
         for kind in (*FULL, *TYPES, *FILES, *COMPACTED, *STREAMED, *PAST)
@@ -162,7 +167,11 @@ def _write(writer: Writer, kinds: list[Kind], tables: list[Written]) -> Iterator
 
 def _hives(spark: SparkSession, scratch: Path, given: argparse.Namespace) -> Iterator[Outcome]:
     tool = HiveTool("4.1", scratch / "hive", scratch / "answers")
-    yield from hive_wrote.outcomes(tool, spark, set(given.scripts.split(",")) - {""})
+    if given.random is not None:
+        script = random_programs.script(given.random, given.count)
+        yield from hive_wrote.of_random(tool, spark, script, scratch)
+    else:
+        yield from hive_wrote.outcomes(tool, spark, set(given.scripts.split(",")) - {""})
 
 
 if __name__ == "__main__":
