@@ -43,6 +43,7 @@ from hiveacid.statements.session_state import (
 )
 from hiveacid.statements.show import (
     ShowColumns,
+    ShowCreateDatabase,
     ShowCreateTable,
     ShowDatabases,
     ShowLocks,
@@ -115,7 +116,7 @@ def parse_analyze(cursor: Cursor) -> Analyze:
     cursor.expect("STATISTICS")
     if cursor.accept("NOSCAN"):
         return Analyze(name, partition, noscan=True)
-    if not cursor.accept("FOR", "COLUMNS"):
+    if not (cursor.accept("FOR", "COLUMNS") or cursor.accept("FOR", "ALL", "COLUMNS")):
         return Analyze(name, partition)
     names = () if cursor.at_end() else cursor.listed(lambda _: cursor.small_name("column name"))
     return Analyze(name, partition, names)
@@ -374,6 +375,10 @@ _SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
     ("PARTITIONS",): _partitions,
     ("COLUMNS",): _columns,
     ("TBLPROPERTIES",): _shown_properties,
+    **dict.fromkeys(
+        (("CREATE", "DATABASE"), ("CREATE", "SCHEMA")),
+        lambda cursor: ShowCreateDatabase(cursor.small_name("show statement")),
+    ),
     ("CREATE", "TABLE"): lambda cursor: ShowCreateTable(cursor.table_name()),
     ("TAGS",): lambda cursor: show_pins(cursor, PinKind.TAG),
     ("CONSUMERS",): lambda cursor: show_pins(cursor, PinKind.CONSUMER),

@@ -87,6 +87,13 @@ class ShowCreateTable(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCreateDatabase(Command):
+    """SHOW CREATE DATABASE | SCHEMA name."""
+
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShowTransactions(Command):
     """SHOW TRANSACTIONS."""
 
@@ -232,6 +239,19 @@ def lock_row(lock: LockInfo) -> tuple[str | int | None, ...]:
     )
 
 
+def _create_database(metastore: Metastore, statement: ShowCreateDatabase) -> Listing:
+    database = metastore.get_database(statement.schema)
+    lines = [f"CREATE DATABASE {quoted(database.name)}"]
+    if database.comment is not None:
+        lines += ["COMMENT", f"  {literal(database.comment)}"]
+    lines += ["LOCATION", f"  {literal(database.location)}"]
+    pairs = [f"  {literal(key)}={literal(value)}" for key, value in database.properties.items()]
+    if pairs:
+        lines += ["WITH DBPROPERTIES (", *",\n".join(pairs).split("\n")]
+        lines[-1] += ")"
+    return _names("createdb_stmt", lines)
+
+
 ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {
     ShowDatabases: lambda metastore, statement: _names(
         "database_name", matching(metastore.list_databases(), statement.pattern)
@@ -242,6 +262,7 @@ ANSWERS: Final[Mapping[type, Callable[[Metastore, Any], Listing]]] = {
     ShowCreateTable: lambda metastore, statement: _names(
         "createtab_stmt", create_table_text(metastore.get_table(statement.name)).split("\n")
     ),
+    ShowCreateDatabase: _create_database,
     ShowTransactions: _transactions,
     ShowLocks: _locks,
 }

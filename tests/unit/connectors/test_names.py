@@ -170,6 +170,8 @@ OURS = {
     ("SHOW", "COLUMNS"): "show columns in t",
     ("SHOW", "TBLPROPERTIES"): "show tblproperties t",
     ("SHOW", "CREATE", "TABLE"): "show create table t",
+    ("SHOW", "CREATE", "DATABASE"): "show create database d",
+    ("SHOW", "CREATE", "SCHEMA"): "show create schema d",
     ("SHOW", "TAGS"): "show tags",
     ("SHOW", "CONSUMERS"): "show consumers on t",
     ("SHOW", "TRANSACTIONS"): "show transactions",

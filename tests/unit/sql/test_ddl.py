@@ -180,6 +180,7 @@ VALUES = {
     "alter table t partition (p=1) set location '/x'": SetLocation(T, "/x", (("p", "1"),)),
     "msck repair table t sync partitions": RepairTable(T, drop=True),
     "msck table t": RepairTable(T, repair=False),
+    "analyze table t compute statistics for all columns": Analyze(T, (), ()),
     "analyze table t partition (p=1, q) compute statistics for columns a, b": Analyze(
         T, (("p", "1"),), ("a", "b")
     ),
