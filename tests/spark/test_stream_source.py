@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +314,39 @@ def test_a_write_id_to_come_is_waited_for(alone: Session) -> None:
         alone.sql(f"insert into t values ({number})")
     assert unlimited.latestOffset()["writeId"] == 3
     assert reader.next() == [3]
+
+
+def test_a_checkpoint_that_is_newer_than_a_restored_metastore_is_refused(
+    alone: Session, tmp_path: Path
+) -> None:
+    """Its write ids are given out again: rows that come by them would be passed over."""
+    alone.sql(f"create table t (id int) {ACID}")
+    alone.sql("insert into t values (1)")
+    with closing(sqlite3.connect(tmp_path / "metastore.db")) as database:
+        database.execute(f"vacuum into '{tmp_path}/backup.db'")
+    reader = Reader(alone)
+    before = reader.begin()
+    assert reader.next() == [1]
+    read = reader.at
+    for number in (2, 3):
+        alone.sql(f"insert into t values ({number})")
+    assert reader.next() == [2, 3]
+
+    older = f"sqlite:///{tmp_path}/backup.db"
+    with hiveacid.connect(None, older) as restored:
+        again = Reader(restored)
+        words = (
+            "up to write id 3, and the metastore has given out 1: it is older than the checkpoint"
+        )
+        for start in (before, read, reader.at):  # batches that are done again
+            with pytest.raises(InvalidInputError, match=words):
+                again.between(start, {**read, "writeId": 3 if start != reader.at else 1})
+        again.at = reader.at
+        if VERSION >= (4, 2):
+            with pytest.raises(InvalidInputError, match=words):
+                again.latest()
+        again.at = read
+        assert again.next() == []
 
 
 def test_no_write_id_is_passed_over_while_a_lower_one_is_open(alone: Session) -> None:

@@ -146,7 +146,7 @@ class StreamReader(TableStream):
         """The tasks of a batch.
 
         Raises:
-            InvalidInputError: the checkpoint is one of another table.
+            InvalidInputError: the checkpoint is one of another table, or is newer than this one.
             UnsupportedError: rows were updated, deleted or replaced.
             SnapshotExpiredError: the write ids of rows cannot be told any more.
         """
@@ -157,6 +157,7 @@ class StreamReader(TableStream):
             table = stream_table(session, self._options)
             for offset in (start, end):
                 check_same(table, offset)
+                self._check_given_out(session, table, int(offset["writeId"]))
             if write_ids.low >= write_ids.high:
                 return []
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
@@ -204,8 +205,7 @@ class StreamReader(TableStream):
         """The highest write id up to which all are decided: a batch never ends below where the
         stream begins.
         """
-        first = 0 if self._starting == "latest" else int(self._starting)
-        return _offset(table, max(_decided(session, table), first - 1))
+        return _offset(table, max(_decided(session, table), self._first - 1))
 
     def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
         return _state(session, table, int(offset["writeId"]))
@@ -214,6 +214,7 @@ class StreamReader(TableStream):
         self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
     ) -> dict[str, Any]:
         low, high = int(start["writeId"]), _decided(session, table)
+        self._check_given_out(session, table, low)
         if self._until is not None:
             high = min(high, int(self._until["writeId"]))
         if high <= low:
@@ -221,6 +222,26 @@ class StreamReader(TableStream):
         if is_limited and low != _NOTHING_YET:
             high = self._limited(session, table, WriteIds(low, high))
         return _offset(table, high)
+
+    @property
+    def _first(self) -> int:
+        """The write id that the stream begins with, which may be one to come."""
+        return 0 if self._starting == "latest" else int(self._starting)
+
+    def _check_given_out(self, session: Session, table: Table, write_id: int) -> None:
+        """Raises: InvalidInputError: nobody has a write id that the stream has read, so that what
+        comes by it would be passed over.
+        """
+        (now,) = session.client.metastore.valid_write_ids((table.name,))
+        if write_id > max(now.hwm, self._first - 1):
+            raise InvalidInputError(
+                f"The checkpoint has read {table.name} up to write id {write_id}, and the metastore"
+                f" has given out {now.hwm}: it is older than the checkpoint, as where a backup was"
+                " restored",
+                table=str(table.name),
+                write_id=write_id,
+                note=ANEW,
+            )
 
     def _changes(self, snapshot: Snapshot, wanted: WriteIds, files: Files) -> frozenset[int]:
         """The write ids since the last batch that changed rows, those after this batch, too.
