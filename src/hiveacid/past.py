@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -140,7 +140,8 @@ class Past:
 
 def restore(session: OpenSession, now: Table, wanted: AsOf) -> InsertResult:
     """Make a table's rows what they were, in its columns of today: those that came since are NULL,
-    or have their default, one that was renamed goes by its new name. A transaction like another:
+    or have their default, one that was renamed goes by its new name, and where the files are ORC
+    one of another type has the values that its files show today. A transaction like another:
     INSERT OVERWRITE of the whole table, which another RESTORE takes back.
 
     Raises:
@@ -150,6 +151,9 @@ def restore(session: OpenSession, now: Table, wanted: AsOf) -> InsertResult:
     """
     past = PastTable(session, now.name, wanted)
     names = _names_of_today(past.definition, now)
+    if now.format is FileFormat.ORC:
+        past = replace(past, moment=replace(wanted, in_todays_columns=True))
+        names = {new: new for new in names.values()}
     rows: Any
     if session.reading_context().spark is None:
         from hiveacid.reading.rows import read_arrow

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -280,6 +281,21 @@ def test_columns_that_changed_their_names_with_each_other_are_restored_by_place(
     acid.sql("truncate table t")
     acid.sql("restore table t to version as of 1")
     assert read_arrow(acid.table("t")).read_all().to_pylist() == before
+
+
+def test_columns_of_another_type_are_restored_as_their_files_show_them(made: World) -> None:
+    acid = made.acid
+    acid.sql(f"create table t (id int, s struct<x:int>, d decimal(6,2)) {ACID}")
+    acid.table("t").write_arrow([{"id": 1, "s": {"x": 5}, "d": Decimal("1.50")}])
+    acid.sql("alter table t change s s struct<x:bigint,y:string>")
+    acid.sql("alter table t change d d string")
+    before = read_arrow(acid.table("t")).read_all().to_pylist()
+    assert before == [{"id": 1, "s": {"x": 5, "y": None}, "d": "1.5"}]
+    acid.sql("truncate table t")
+    acid.sql("restore table t to version as of 1")
+    assert read_arrow(acid.table("t")).read_all().to_pylist() == before
+    then = read_arrow(acid.table("t"), as_of_write_id=1).read_all().to_pylist()
+    assert then == [{"id": 1, "s": {"x": 5}, "d": Decimal("1.50")}]
 
 
 def test_before_the_first_commit_a_table_is_empty_whatever_was_aborted(made: World) -> None:

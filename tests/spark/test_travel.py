@@ -128,3 +128,14 @@ def test_statements_of_few_rows_are_explained_and_undone(acid: Any, emp: Any, ro
     assert rows("select id, name from emp") == SECOND
     acid.sql(f"undo transaction {updated.txn}")
     assert rows("select id, name from emp") == FIRST
+
+
+def test_columns_of_another_type_are_restored_as_their_files_show_them(acid: Any) -> None:
+    acid.sql(f"create table t (id int, s struct<x:int>, d decimal(6,2)) {ACID}")
+    acid.sql("insert into t select 1, named_struct('x', 5), 1.50")
+    acid.sql("alter table t change s s struct<x:bigint,y:string>")
+    acid.sql("alter table t change d d string")
+    before = acid.sql("select * from t").collect()
+    acid.sql("truncate table t")
+    acid.sql("restore table t to version as of 1")
+    assert acid.sql("select * from t").collect() == before

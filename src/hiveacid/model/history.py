@@ -101,6 +101,8 @@ class UnrecordedCommit:
 class AsOf:
     """Which version is asked for: by write id, time (epoch ms), name of a tag, or place among the
     commits; one of them. ``time_of`` gives the time, of that of a statement.
+
+    ``in_todays_columns``: its rows are read as files of then are read today.
     """
 
     write_id: int | None = None
@@ -108,6 +110,7 @@ class AsOf:
     tag: str | None = None
     sequence: int | None = None
     time_of: Callable[[int], int] | None = None
+    in_todays_columns: bool = False
 
     def at(self, now_ms: int) -> AsOf:
         """The same, as of a statement's time."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import no_such_table
@@ -90,7 +90,10 @@ class Look:
         """
         key = table.name, wanted
         if key not in self._versions:
-            self._versions[key] = find_version(self._catalog, table, wanted)
+            found = find_version(self._catalog, table, wanted)
+            self._versions[key] = (
+                replace(found, columns=None) if wanted.in_todays_columns else found
+            )
         return self._versions[key]
 
     def past_definition(self, name: TableName, wanted: AsOf) -> Table:
