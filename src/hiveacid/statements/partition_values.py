@@ -301,17 +301,18 @@ def _meets(stored: str | None, column: Column, condition: PartitionCondition) ->
     NULL for (``d=junk`` of an int); the default partition of a text column has its name as its
     text, as in Hive.
     """
-    no_text = default_partition_value(column.type) is None
+    null_text = default_partition_value(column.type)
+    shown = null_text if stored is None else stored
     if condition.is_pattern:
-        shown = default_partition_value(column.type) if stored is None else stored
         matches = shown is not None and _is_like(shown, condition.text or "")
         return matches == (condition.operator == "LIKE") and shown is not None
-    wanted = normal_text(condition.text, column)
-    if condition.operator not in ("=", "!=") and (wanted is None or stored is None):
+    normal = normal_text(condition.text, column)
+    wanted = null_text if normal is None else normal
+    if shown is None and condition.operator != "=":
         return False
-    if condition.operator == "!=" and stored is None and no_text:
+    if wanted is None and condition.operator not in ("=", "!="):
         return False
-    compare, key = _COMPARE[condition.operator], sort_key(stored, column)
+    compare, key = _COMPARE[condition.operator], sort_key(shown, column)
     if wanted is not None and key[0] == _NO_NUMBER:
         return False
     return compare(key, sort_key(wanted, column))

@@ -104,6 +104,9 @@ def test_a_double_has_one_partition_whichever_way_it_is_written(tmp_path: Path) 
         ("d != '__HIVE_DEFAULT_PARTITION__'", ["c=A/d=NULL"]),
         ("d = '__HIVE_DEFAULT_PARTITION__'", ["c=A/d=2", "c=A/d=3", "c=NULL/d=2", "c=NULL/d=3"]),
         ("c != 'A'", ["c=A/d=2", "c=A/d=3", "c=A/d=NULL"]),
+        ("c > 'A'", ["c=A/d=2", "c=A/d=3", "c=A/d=NULL"]),
+        ("c <= 'A'", ["c=NULL/d=2", "c=NULL/d=3"]),
+        ("d < 9", ["c=A/d=NULL"]),
     ],
 )
 def test_null_is_not_unequal_to_a_number_and_a_text_is_to_its_name(
