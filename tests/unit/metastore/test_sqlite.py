@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -16,6 +17,8 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select
 
 from hiveacid.clock import SystemClock
+from hiveacid.errors import MetastoreError
+from hiveacid.metastore.connect import connect
 from hiveacid.metastore.sql import dialect as channels
 from hiveacid.metastore.sql import engine, sqlite
 from hiveacid.metastore.sql.engine import Database, MetastoreOptions, Unit
@@ -87,6 +90,29 @@ def test_ctrl_c_anywhere_in_a_write_leaves_the_turn_to_others(
     assert sorted(n for n in found if n < 0) == list(range(-at, 0))
     assert at > 10 and at in found
     database.close()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_was_removed_or_replaced_takes_no_writes(
+    tmp_path: Path, is_replaced: bool
+) -> None:
+    """They went to a file without a name, and with the process."""
+    path = tmp_path / "metastore.db"
+    with connect(f"sqlite:///{path}", clock=SystemClock()) as metastore:
+        (first,) = metastore.open_txns(1, user="u", host="h")
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(f"vacuum into '{tmp_path}/backup.db'")
+        path.unlink()
+        if is_replaced:
+            (tmp_path / "backup.db").rename(path)
+        for ask in (metastore.show_txns, lambda: metastore.open_txns(1, user="u", host="h")):
+            with pytest.raises(MetastoreError, match="was removed or replaced while it was open"):
+                ask()
+    if is_replaced:
+        for aside in ("-wal", "-shm"):
+            Path(f"{path}{aside}").unlink(missing_ok=True)
+        with connect(f"sqlite:///{path}", clock=SystemClock()) as metastore:
+            assert [one.id for one in metastore.show_txns()] == [first]
 
 
 @contextmanager

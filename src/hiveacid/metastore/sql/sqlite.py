@@ -53,6 +53,8 @@ class SqliteDialect(Dialect):
         self._durable = durable
         self._turn = _Turn(path)
         self._log: str | None = None
+        self._file = os.path.abspath(path)  # wherever the process goes
+        self._opened: tuple[int, int] | None = None
 
     def create_engine(self) -> Engine:
         """An engine over the file; its directory is made."""
@@ -90,6 +92,7 @@ class SqliteDialect(Dialect):
                 if "locked" not in str(error) or attempt == _WAL_TRIES - 1:
                     raise
             self._clock.sleep_s(0.05)
+        self._opened = self._opened or self._there()  # which the pragma has made, if need be
         synchronous = "FULL" if self._durable else "OFF"
         if self._durable and is_logged and fcntl is not None:
             ((*_, path),) = cursor.execute("PRAGMA database_list").fetchall()
@@ -103,11 +106,30 @@ class SqliteDialect(Dialect):
         self._turn.close()
 
     def begin(self, connection: Any, kind: UnitKind) -> Channel:
-        """BEGIN IMMEDIATE for a writer, so that it never fails half way for want of the lock."""
+        """BEGIN IMMEDIATE for a writer, so that it never fails half way for want of the lock.
+
+        Raises:
+            MetastoreError: the file was removed or replaced: what a connection writes to one that
+                has no name any more nobody else sees, and it goes with the process.
+        """
+        if self._opened not in (None, self._there()):
+            raise MetastoreError(
+                f"The metastore {self._path} was removed or replaced while it was open here",
+                path=self._path,
+                note="Connect again. Restore a backup while nobody has the metastore open.",
+            )
         channel = Immediate(connection, Begun())
         if kind is not UnitKind.QUERY:
             channel.send("BEGIN" if kind is UnitKind.READ else "BEGIN IMMEDIATE")
         return channel
+
+    def _there(self) -> tuple[int, int] | None:
+        """What file the path names now."""
+        try:
+            found = os.stat(self._file)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def writer_turn(self) -> AbstractContextManager[Callable[[], None]]:
         """The process's mutex and the lock among processes; not waited for without end. In between
