@@ -177,14 +177,15 @@ def test_numbers_beside_texts_are_texts(acid, rows):
     ]
 
 
-def test_lists_of_texts_and_others_leave_no_row_out(acid, rows, ansi):
+def test_comparisons_of_two_types_leave_no_row_out(acid, rows, ansi):
     """What Spark says of them, which differs with and without ANSI."""
-    acid.sql(f"create table t (n int, m decimal(5,2)) partitioned by (t timestamp) {ACID}")
-    acid.sql("insert into t values (7, 7.00, timestamp'2020-01-01 00:00:00')")
-    acid.sql("insert into t values (8, 1.50, timestamp'2020-01-01 00:00:01')")
+    columns = "n int, m decimal(5,2), f float"
+    acid.sql(f"create table t ({columns}) partitioned by (t timestamp) {ACID}")
+    acid.sql("insert into t values (7, 7.00, 16777216, timestamp'2020-01-01 00:00:00')")
+    acid.sql("insert into t values (8, 1.50, -16777216, timestamp'2020-01-01 00:00:01')")
     for condition in (
         "m not in (7, '1.5')", "m in (7, '1.50')", "n not in (7, '08')", "n in ('07', 8)",
-        "t not in ('2020-01-01')", "t in ('2020-01-01')",
+        "t not in ('2020-01-01')", "t in ('2020-01-01')", "f = 16777217", "f in (-16777217, 5)",
     ):  # fmt: skip
         hidden = f"case when {condition} then true else false end"
         wanted = rows(f"select n from t where {hidden}")

@@ -282,6 +282,8 @@ def equal_values(predicate: Predicate, column: str) -> frozenset[Constant] | Non
 # -------------------------------------------------------------------- constants and types
 
 _FLOATS = ("float", "double")
+_FLOAT_EXACT = 1 << 24
+"""Up to this each integer is a float."""
 
 
 def typed(predicate: Predicate, types: Mapping[str, HiveType]) -> Predicate:
@@ -324,6 +326,8 @@ def constant(value: Constant, kind: HiveType) -> Constant | None:
         return value if number else None
     if _is_float(kind):
         finite = isinstance(value, float) and value == value
+        if _name(kind) == "float" and isinstance(value, int) and abs(value) > _FLOAT_EXACT:
+            return None  # without ANSI Spark compares floats: 2**24 equals 2**24 + 1
         return float(value) if finite or number else None  # type: ignore[arg-type]
     if kind == PrimitiveType("string") or isinstance(kind, VarcharType):
         return value if isinstance(value, str) else None

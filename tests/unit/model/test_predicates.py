@@ -113,6 +113,8 @@ def test_constants_take_the_class_of_the_column() -> None:
         ("5", "int", None),
         (5, "string", None),
         (5, "double", 5.0),
+        (-(1 << 24), "float", -16777216.0),
+        ((1 << 24) + 1, "float", None),
         (float("nan"), "double", None),
         ("2020-01-02", "date", date(2020, 1, 2)),
         ("2020-1-2", "date", None),
