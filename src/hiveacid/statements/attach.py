@@ -49,7 +49,7 @@ from hiveacid.statements.attached_files import (
 )
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.ddl.columns import note_hashes
-from hiveacid.statements.partition_values import normal_text
+from hiveacid.statements.partition_values import normal_text, partitions_found
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 from hiveacid.storage.listing import (
     FoundPartition,
@@ -195,10 +195,9 @@ def examine(table: Table, lists: Lists, *, format: FileFormat | None, files: Fil
     listings = {part.path[len(root) + 1 :]: list_partition(fs, part.path) for part in found}
     directories = directories_of(listings)
     table = _with_kind(table, listings, directories, lists)
-    partitions = tuple(
-        Partition(part.values, table.location.rstrip("/") + part.path[len(root) :])
-        for part in found
-        if part.names
+    base = table.location.rstrip("/")
+    partitions = partitions_found(
+        table, {part.values: base + part.path[len(root) :] for part in found if part.names}
     )
     if table.acid_mode is AcidMode.NONE:
         if not table.columns:

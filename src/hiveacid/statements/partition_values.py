@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
@@ -216,6 +217,28 @@ def normal_spec(table: Table, spec: Iterable[tuple[str, str | None]]) -> dict[st
         column = partition_column(table, name)
         found[column.name] = normal_text(text, column)
     return found
+
+
+def partitions_found(
+    table: Table, found: Mapping[tuple[str | None, ...], str]
+) -> tuple[Partition, ...]:
+    """Partitions by the values in the names of their directories, with the location of each:
+    ``p=01`` of an int column is 1, unless there is a ``p=1``, too (real-hive.md 9). What is no
+    value of its column stays as it is.
+    """
+    partitions: dict[tuple[str | None, ...], Partition] = {}
+    for values, location in found.items():
+        normal = tuple(map(_normal_where_possible, values, table.partition_columns))
+        if normal in found or normal in partitions:
+            normal = values
+        partitions[normal] = Partition(normal, location)
+    return tuple(partitions.values())
+
+
+def _normal_where_possible(text: str | None, column: Column) -> str | None:
+    with suppress(InvalidInputError):
+        return normal_text(text, column)
+    return text
 
 
 def named_partitions(

@@ -174,6 +174,49 @@ def test_msck_takes_the_partitions_that_its_filters_choose(
         assert _partitions(acid) == ["c=A/d=1", "c=B/d=2"]
 
 
+@pytest.mark.parametrize("how", ["msck", "create"])
+def test_a_directory_spelled_otherwise_is_the_partition_of_its_value(
+    how: str, metastore_url: str, tmp_path: Path
+) -> None:
+    """As with Hive's MSCK (real-hive.md 9)."""
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create external table t (a int) partitioned by (d int) stored as orc")
+        acid.sql("insert into t values (1, 1), (2, 2), (3, 3)")
+        for old, new in (("d=1", "d=01"), ("d=2", "d=0002"), ("d=3", "d=03")):
+            (tmp_path / "wh/t" / old).rename(tmp_path / "wh/t" / new)
+        acid.sql("drop table t")
+        acid.sql(
+            "create external table t (a int) partitioned by (d int) stored as orc"
+            + (f" location '{tmp_path}/wh/t'" if how == "create" else "")
+        )
+        acid.sql("msck repair table t")
+        acid.sql("msck repair table t sync partitions")
+        assert _partitions(acid) == ["d=1", "d=2", "d=3"]
+        acid.sql("insert into t values (4, 1)")
+        acid.sql("insert overwrite table t partition (d=2) values (5)")
+        acid.sql("alter table t drop partition (d=3)")
+        assert _partitions(acid) == ["d=1", "d=2"]
+        rows = read_arrow(acid.table("t")).read_all().to_pylist()
+        assert sorted(map(str, rows)) == [
+            str({"a": a, "d": d}) for a, d in ((1, 1), (4, 1), (5, 2))
+        ]
+        assert not (tmp_path / "wh/t/d=1").exists()
+
+
+def test_two_directories_of_one_value_are_two_partitions(
+    metastore_url: str, tmp_path: Path
+) -> None:
+    """So that no row of either is lost."""
+    with connect(None, metastore_url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.sql("create table t (a int) partitioned by (d int) stored as orc")
+        acid.sql("insert into t values (1, 1), (2, 2)")
+        (tmp_path / "wh/t/d=2").rename(tmp_path / "wh/t/d=01")
+        acid.sql("msck repair table t")
+        assert _partitions(acid) == ["d=01", "d=1", "d=2"]
+        rows = read_arrow(acid.table("t")).read_all().to_pylist()
+        assert sorted(row["a"] for row in rows) == [1, 2]
+
+
 @pytest.mark.parametrize("condition", ["d != 3", "d > 3", "d >= 3"])
 def test_a_name_that_its_type_cannot_say_is_as_null_as_reads_have_it(
     condition: str, metastore_url: str, tmp_path: Path

@@ -38,6 +38,7 @@ from hiveacid.statements.partition_values import (
     PartitionText,
     chosen_partitions,
     full_values,
+    partitions_found,
 )
 from hiveacid.statements.placement import default_location, new_location
 from hiveacid.statements.values import Command, Listing
@@ -268,7 +269,12 @@ def _repaired(
         return Listing(("msck",), ())
     there = _on_disk(table, context.files)
     known = {part.values: part for part in context.client.metastore.list_partitions(table.name)}
-    missing = [part for values, part in there.items() if values not in known and statement.add]
+    places = {part.location.rstrip("/") for part in known.values()}
+    missing = [
+        part
+        for values, part in there.items()
+        if values not in known and part.location not in places and statement.add
+    ]
     gone = [
         part
         for values, part in known.items()
@@ -301,11 +307,12 @@ def _on_disk(table: Table, files: Files) -> dict[tuple[str | None, ...], Partiti
     fs, root = files.at(table.location)
     names = tuple(column.name for column in table.partition_columns)
     base = table.location.rstrip("/")
-    return {
-        part.values: Partition(part.values, base + part.path[len(root.rstrip("/")) :])
+    found = {
+        part.values: base + part.path[len(root.rstrip("/")) :]
         for part in discover_partitions(fs, root)
         if tuple(name.lower() for name in part.names) == names
     }
+    return {part.values: part for part in partitions_found(table, found)}
 
 
 def _is_there(partition: Partition, files: Files) -> bool:
