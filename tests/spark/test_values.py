@@ -216,6 +216,19 @@ def test_odd_names_of_columns(acid, spark, rows):
     ]
 
 
+def test_odd_names_of_fields(acid, spark, rows):
+    acid.sql(
+        f"create table t (id int, s struct<`x y`:int>, a array<struct<`order by`:int>>) {ACID}"
+    )
+    acid.sql("insert into t select 1, named_struct('x y', 5), array(named_struct('order by', 6))")
+    acid.sql(
+        "merge into t using (select 1 n union all select 2) s on t.id = s.n"
+        " when matched then update set id = 3"
+        " when not matched then insert (id) values (s.n)"
+    )
+    assert rows("select id, s.`x y`, a[0].`order by` from t") == [(2, None, None), (3, 5, 6)]
+
+
 def test_upper_case_in_a_frame(acid, spark, rows):
     frame = spark.createDataFrame([(1, "a", "X")], "ID int, Name string, PART string")
     table = acid.create_table("UP", frame, partitioned_by=["PART"])

@@ -27,7 +27,7 @@ from hiveacid.layout.changes import Versions
 from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
 from hiveacid.model.types import CharType
-from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type
+from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type, type_text
 from hiveacid.spark.jobs import settle
 from hiveacid.spark.session import (
     ROW_ID_COLUMN,
@@ -125,13 +125,13 @@ def _as_text(plan: ScanPlan, batches: Sequence[pa.RecordBatch]) -> str | None:
     values = pa.Table.from_batches(batches).columns if batches else [none] * len((*data, *keys))
     kinds = [stored_type(c.type) for c in data] + [t.StringType()] * len(keys)
     columns = [
-        InlineColumn(column.name, kind.simpleString(), its)
+        InlineColumn(column.name, type_text(kind), its)
         for column, kind, its in zip((*data, *keys), kinds, values, strict=True)
     ]
     wanted = [
         quoted(c.name)
         if kind == spark_type(c.type)
-        else f"cast({quoted(c.name)} as {spark_type(c.type).simpleString()}) as {quoted(c.name)}"
+        else f"cast({quoted(c.name)} as {type_text(spark_type(c.type))}) as {quoted(c.name)}"
         for c, kind in zip(data, kinds, strict=False)
     ]
     return rows_text(columns, [*wanted, *keys_from(keys, [quoted(c.name) for c in keys])])

@@ -181,7 +181,7 @@ def assigned_text(
     if found != target:  # a struct by position, or types of which one is nested
         text = part(text, found, column.type)
     stored = stored_type(column.type)
-    return text if stored == target else f"cast({text} as {stored.simpleString()})"
+    return text if stored == target else f"cast({text} as {type_text(stored)})"
 
 
 _Part = Callable[[str, t.DataType, HiveType], str]
@@ -211,7 +211,7 @@ def _part(
     elif given != target:
         raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
         word = "try_cast" if raising else "cast"
-        text = f"{word}({name} as {target.simpleString()})"
+        text = f"{word}({name} as {type_text(target)})"
     if isinstance(kind, CharType | VarcharType):
         cut = f"substring({text}, 1, {kind.length})"
         lost = f"rtrim({text}) <> rtrim({cut})" if ansi else None
@@ -344,6 +344,18 @@ def partition_text(column: Column) -> str:
         named = f"nullif(nullif(rtrim({text}), ''), {literal(default)})"
         return f"rpad({named}, {column.type.length}, ' ')"
     return f"nullif(nullif({text}, ''), {literal(default)})"
+
+
+def type_text(kind: t.DataType) -> str:
+    """A type as Spark reads it: in ``simpleString`` names of fields have no back-quotes."""
+    if isinstance(kind, t.StructType):
+        fields = (f"{quoted(field.name)}:{type_text(field.dataType)}" for field in kind.fields)
+        return f"struct<{','.join(fields)}>"
+    if isinstance(kind, t.ArrayType):
+        return f"array<{type_text(kind.elementType)}>"
+    if isinstance(kind, t.MapType):
+        return f"map<{type_text(kind.keyType)},{type_text(kind.valueType)}>"
+    return kind.simpleString()
 
 
 def keys_from(columns: Sequence[Column], texts: Sequence[str]) -> list[str]:

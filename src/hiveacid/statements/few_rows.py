@@ -29,7 +29,7 @@ from hiveacid.model.tables import AcidMode, Column, Table
 from hiveacid.model.types import INTEGER_BITS, is_decimal_or
 from hiveacid.spark import arrow_read
 from hiveacid.spark.arrow_read import RowsHere, is_for_driver
-from hiveacid.spark.assign import spark_type, stored_type
+from hiveacid.spark.assign import spark_type, stored_type, type_text
 from hiveacid.spark.known_rows import known_rows
 from hiveacid.spark.session import driver_share, is_ansi, quoted
 from hiveacid.spark.write import collected, estimated_bytes, few_collected
@@ -256,7 +256,7 @@ def source_here(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) -
     if order is None:
         return None
     names = sorted({name for _, name in pairs})
-    kinds = {name: stored_type(columns[target].type).simpleString() for target, name in pairs}
+    kinds = {name: type_text(stored_type(columns[target].type)) for target, name in pairs}
     texts = [
         f"cast({quoted(source_alias, fields[name].name)} as {kinds[name]}) as {quoted(name)}"
         for name in names
