@@ -153,6 +153,26 @@ def test_minus_zero_is_found_as_zero(acid, format, rows):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_floating_numbers_in_structs_are_compared_as_queries_do(acid, format, rows):
+    acid.sql(
+        "create table t (id int, s struct<d:double,x:struct<`e f`:float>>)"
+        f" stored as {format} {INSERT_ONLY}"
+    )
+    acid.sql("insert into t values (9, null)")
+    for values in ("-0.0D", "0.0D", "1.0D, double('NaN')"):
+        acid.sql(
+            "insert into t select 1,"
+            " named_struct('d', v, 'x', named_struct('e f', cast(v as float)))"
+            f" from (select explode(array({values})) v)"
+        )
+    for field in ("s.d", "s.x.`e f`"):
+        found = {"= 0": 2, ">= 0": 4, "<= -0.0D": 2, "in (0, 5)": 2, "> 5": 1, "is null": 1}
+        for condition, count in found.items():
+            assert len(rows(f"select id from t where {field} {condition}")) == count, condition
+    assert rows("select id from t where s is null") == [(9,)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_buckets_have_their_numbers_and_no_files_without_rows(acid, spark, format, layout, rows):
     acid.sql(
         "create table t (id int, v string) clustered by (id) into 4 buckets"

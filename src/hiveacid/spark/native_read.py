@@ -24,7 +24,7 @@ from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
-from hiveacid.model.types import DecimalType, HiveType
+from hiveacid.model.types import DecimalType, HiveType, StructType
 from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.delete_filter import (
     IDENTITY,
@@ -135,11 +135,24 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
 
 
 def _unpushed(column: Column) -> str:
-    """A column as a select expression. Conditions on floating numbers stay with Spark: for its
-    readers of files -0.0 is less than 0.0.
+    """A column as a select expression. Conditions on floating numbers, in structs too, stay with
+    Spark: for its readers of files -0.0 is less than 0.0, and those of Parquet do not know NaN.
     """
     name = quoted(column.name)
-    return f"nanvl({name}, {name}) as {name}" if str(column.type) in _FLOATING else name
+    return f"{_floats_unpushed(name, column.type)} as {name}"
+
+
+def _floats_unpushed(value: str, kind: HiveType) -> str:
+    if str(kind) in _FLOATING:
+        return f"nanvl({value}, {value})"
+    if not isinstance(kind, StructType):
+        return value
+    parts = [(name, f"{value}.{quoted(name)}", inner) for name, inner in kind.fields]
+    fields = [(name, part, _floats_unpushed(part, inner)) for name, part, inner in parts]
+    if all(part == text for _, part, text in fields):
+        return value
+    listed = ", ".join(f"{constant(name)}, {text}" for name, _, text in fields)
+    return f"if({value} is null, null, named_struct({listed}))"
 
 
 # -------------------------------------------------------------------- row events
