@@ -132,7 +132,7 @@ class StreamReader(TableStream):
         """The offset before the first batch: where its consumer is, else ``startingWriteId``."""
         with self._options.connect() as session:
             table = stream_table(session, self._options)
-            decided = _decided(session, table)
+            decided = _decided(_now(session, table))
             own = session.client.own
             start = decided if self._starting == "latest" else int(self._starting) - 1
             begun = self._consumer.begins(own, table)
@@ -157,7 +157,7 @@ class StreamReader(TableStream):
             table = stream_table(session, self._options)
             for offset in (start, end):
                 check_same(table, offset)
-                self._check_given_out(session, table, int(offset["writeId"]))
+            self._check_given_out(table, _now(session, table), write_ids.low, write_ids.high)
             if write_ids.low >= write_ids.high:
                 return []
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
@@ -205,7 +205,7 @@ class StreamReader(TableStream):
         """The highest write id up to which all are decided: a batch never ends below where the
         stream begins.
         """
-        return _offset(table, max(_decided(session, table), self._first - 1))
+        return _offset(table, max(_decided(_now(session, table)), self._first - 1))
 
     def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
         return _state(session, table, int(offset["writeId"]))
@@ -213,8 +213,9 @@ class StreamReader(TableStream):
     def _next(
         self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
     ) -> dict[str, Any]:
-        low, high = int(start["writeId"]), _decided(session, table)
-        self._check_given_out(session, table, low)
+        now = _now(session, table)
+        low, high = int(start["writeId"]), _decided(now)
+        self._check_given_out(table, now, low)
         if self._until is not None:
             high = min(high, int(self._until["writeId"]))
         if high <= low:
@@ -228,18 +229,18 @@ class StreamReader(TableStream):
         """The write id that the stream begins with, which may be one to come."""
         return 0 if self._starting == "latest" else int(self._starting)
 
-    def _check_given_out(self, session: Session, table: Table, write_id: int) -> None:
+    def _check_given_out(self, table: Table, now: ValidWriteIdList, *read: int) -> None:
         """Raises: InvalidInputError: nobody has a write id that the stream has read, so that what
         comes by it would be passed over.
         """
-        (now,) = session.client.metastore.valid_write_ids((table.name,))
-        if write_id > max(now.hwm, self._first - 1):
+        last = max(read)
+        if last > max(now.hwm, self._first - 1):
             raise InvalidInputError(
-                f"The checkpoint has read {table.name} up to write id {write_id}, and the metastore"
+                f"The checkpoint has read {table.name} up to write id {last}, and the metastore"
                 f" has given out {now.hwm}: it is older than the checkpoint, as where a backup was"
                 " restored",
                 table=str(table.name),
-                write_id=write_id,
+                write_id=last,
                 note=ANEW,
             )
 
@@ -313,15 +314,19 @@ def _starting(options: Options) -> str:
     return text
 
 
-def _decided(session: Session, table: Table) -> int:
+def _now(session: Session, table: Table) -> ValidWriteIdList:
+    (found,) = session.client.metastore.valid_write_ids((table.name,))
+    return found
+
+
+def _decided(now: ValidWriteIdList) -> int:
     """The highest write id up to which none is open."""
-    (valid,) = session.client.metastore.valid_write_ids((table.name,))
-    return min(valid.hwm, valid.min_open - 1)
+    return min(now.hwm, now.min_open - 1)
 
 
 def _state(session: Session, table: Table, write_id: int) -> Version:
     """The table with all write ids up to this one; they are decided."""
-    (now,) = session.client.metastore.valid_write_ids((table.name,))
+    now = _now(session, table)
     aborted = [one for one in now.aborted if one <= write_id]
     last = write_id
     while last and not now.is_valid(last):

@@ -13,7 +13,16 @@ from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.dml import partition_text
 from hiveacid.statements.partition_values import JoinedFilters, PartitionCondition, PartitionFilter
 
-_OPERATORS: Final = {"==": "=", "<>": "!=", **dict.fromkeys(("=", "!=", "<", "<=", ">", ">="))}
+_OPERATORS: Final = {
+    "=": "=",
+    "==": "=",
+    "!=": "!=",
+    "<>": "!=",
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+}
 _OPPOSITES: Final = {"=": "!=", "<": ">=", "<=": ">", "LIKE": "NOT LIKE"}
 _OPPOSITES.update({opposite: operator for operator, opposite in _OPPOSITES.items()})
 
@@ -74,7 +83,8 @@ def _comparison(cursor: Cursor, negated: bool) -> PartitionFilter:
         return joined((low, high), either=negated)
     if cursor.accept("LIKE"):
         return compared("LIKE", cursor.string("pattern"))
-    if cursor.key not in _OPERATORS:
+    operator = _OPERATORS.get(cursor.key)
+    if operator is None:
         raise cursor.unrecognized("partition filter")
-    operator = cursor.next().key
-    return compared(_OPERATORS[operator] or operator, partition_text(cursor))
+    cursor.next()
+    return compared(operator, partition_text(cursor))

@@ -197,7 +197,7 @@ def examine(table: Table, lists: Lists, *, format: FileFormat | None, files: Fil
     table = _with_kind(table, listings, directories, lists)
     base = table.location.rstrip("/")
     partitions = partitions_found(
-        table, {part.values: base + part.path[len(root) :] for part in found if part.names}
+        table, {base + part.path[len(root) :]: part.values for part in found if part.names}
     )
     if table.acid_mode is AcidMode.NONE:
         if not table.columns:

@@ -220,19 +220,25 @@ def normal_spec(table: Table, spec: Iterable[tuple[str, str | None]]) -> dict[st
 
 
 def partitions_found(
-    table: Table, found: Mapping[tuple[str | None, ...], str]
+    table: Table,
+    found: Mapping[str, tuple[str | None, ...]],
+    *,
+    known: Iterable[tuple[str | None, ...]] = (),
 ) -> tuple[Partition, ...]:
-    """Partitions by the values in the names of their directories, with the location of each:
-    ``p=01`` of an int column is 1, unless there is a ``p=1``, too (real-hive.md 9). What is no
-    value of its column stays as it is.
+    """New partitions by location and the values in the names of their directories: ``p=01`` of an
+    int column is 1 (real-hive.md 9). Where another one, found or ``known``, is 1 it stays 01, which
+    can be read; statements that cannot tell the two apart refuse. What is no value of its column
+    stays as it is.
     """
-    partitions: dict[tuple[str | None, ...], Partition] = {}
-    for values, location in found.items():
+    taken = {*found.values(), *known}
+    partitions = []
+    for location, values in found.items():
         normal = tuple(map(_normal_where_possible, values, table.partition_columns))
-        if normal in found or normal in partitions:
+        if normal in taken:
             normal = values
-        partitions[normal] = Partition(normal, location)
-    return tuple(partitions.values())
+        taken.add(normal)
+        partitions.append(Partition(normal, location))
+    return tuple(partitions)
 
 
 def _normal_where_possible(text: str | None, column: Column) -> str | None:

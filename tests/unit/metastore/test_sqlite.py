@@ -41,16 +41,21 @@ class LetsGo:
         return 1
 
 
-def test_a_unit_that_has_ended_does_not_touch_the_next_one(tmp_path: Path) -> None:
-    """Its cursor had the statement that the next one runs, and reset it as it was forgotten: "bad
-    parameter or other API misuse", once in some thousand units of several threads.
-    """
-    clock, path = SystemClock(), tmp_path / "numbers.db"
+def database_of_numbers(place: Path) -> Database:
+    clock, path = SystemClock(), place / "numbers.db"
     dialect = SqliteDialect(str(path), clock=clock, durable=False)
     options = MetastoreOptions(durable=False)
     database = Database(dialect, url=f"sqlite:///{path}", clock=clock, options=options)
     with database.schema_change() as unit:
         NUMBERS.create(unit.connection)
+    return database
+
+
+def test_a_unit_that_has_ended_does_not_touch_the_next_one(tmp_path: Path) -> None:
+    """Its cursor had the statement that the next one runs, and reset it as it was forgotten: "bad
+    parameter or other API misuse", once in some thousand units of several threads.
+    """
+    database = database_of_numbers(tmp_path)
     ended: list[Unit] = []
     with database.write() as unit:
         unit.run_many(INSERT, [{"n": 0}])
@@ -68,12 +73,7 @@ def test_ctrl_c_anywhere_in_a_write_leaves_the_turn_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while its traceback is kept, as a prompt does: what it holds is not given back."""
-    clock, path = SystemClock(), tmp_path / "numbers.db"
-    dialect = SqliteDialect(str(path), clock=clock, durable=False)
-    options = MetastoreOptions(durable=False)
-    database = Database(dialect, url=f"sqlite:///{path}", clock=clock, options=options)
-    with database.schema_change() as unit:
-        NUMBERS.create(unit.connection)
+    database = database_of_numbers(tmp_path)
     monkeypatch.setattr(sqlite, "_LOCK_WAIT_S", 0.2)
     at, kept = 0, []
     while len(kept) == at:

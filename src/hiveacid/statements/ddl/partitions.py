@@ -267,28 +267,37 @@ def _repaired(
 ) -> Listing:
     if not table.partition_columns:
         return Listing(("msck",), ())
-    there = _on_disk(table, context.files)
-    known = {part.values: part for part in context.client.metastore.list_partitions(table.name)}
-    places = {part.location.rstrip("/") for part in known.values()}
-    missing = [
+    metastore = context.client.metastore
+    there, known = _on_disk(table, context.files), metastore.list_partitions(table.name)
+    gone = tuple(
         part
-        for values, part in there.items()
-        if values not in known and part.location not in places and statement.add
-    ]
-    gone = [
-        part
-        for values, part in known.items()
-        if statement.drop and values not in there and not _is_there(part, context.files)
-    ]
+        for part in known
+        if statement.drop
+        and part.location.rstrip("/") not in there
+        and not _is_there(part, context.files)
+    )
     if statement.where is not None:
-        missing = list(chosen_partitions(table, missing, statement.where))
-        gone = list(chosen_partitions(table, gone, statement.where))
+        gone = chosen_partitions(table, gone, statement.where)
+    left = {part.values: part.location.rstrip("/") for part in known if part not in gone}
+    places = set(left.values())
+    missing = partitions_found(
+        table,
+        {
+            location: values
+            for location, values in there.items()
+            if statement.add and location not in places and values not in left
+        },
+        known=left,
+    )
+    if statement.where is not None:
+        missing = chosen_partitions(table, missing, statement.where)
     if statement.repair and missing:
         admit(context, table, missing)
-        context.client.metastore.add_partitions(table.name, missing, have_rows=True)
     if statement.repair and gone:
         use_write_id(transaction, table)
-        context.client.metastore.drop_partitions(table.name, [part.values for part in gone])
+        metastore.drop_partitions(table.name, [part.values for part in gone])
+    if statement.repair and missing:
+        metastore.add_partitions(table.name, missing, have_rows=True)
     titles = ("Partitions not in metastore:", "Partitions missing from filesystem:")
     rows = tuple(
         (title + "".join(f"\t{_shown(table, part)}" for part in parts),)
@@ -302,17 +311,18 @@ def _shown(table: Table, partition: Partition) -> str:
     return f"{table.name.table}:{partition_name(table.partition_keys, partition.values)}"
 
 
-def _on_disk(table: Table, files: Files) -> dict[tuple[str | None, ...], Partition]:
-    """The directories that are partitions of the table by their names; others are passed over."""
+def _on_disk(table: Table, files: Files) -> dict[str, tuple[str | None, ...]]:
+    """The directories that are partitions of the table by their names, with the values there;
+    others are passed over.
+    """
     fs, root = files.at(table.location)
     names = tuple(column.name for column in table.partition_columns)
     base = table.location.rstrip("/")
-    found = {
-        part.values: base + part.path[len(root.rstrip("/")) :]
+    return {
+        base + part.path[len(root.rstrip("/")) :]: part.values
         for part in discover_partitions(fs, root)
         if tuple(name.lower() for name in part.names) == names
     }
-    return {part.values: part for part in partitions_found(table, found)}
 
 
 def _is_there(partition: Partition, files: Files) -> bool:
