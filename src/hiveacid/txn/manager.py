@@ -1,7 +1,4 @@
-"""Begins transactions and keeps them alive: one background thread for all of a process.
-
-A beat sends one heartbeat for each run of consecutive ids, tells transactions that the metastore
-has given up, ends leases that are over, and does the housekeeping that is due.
+"""Begins transactions, finds them again where nobody else can, and keeps locks without one.
 
 How long what a compaction replaced is kept, and which reads need no lease because of it: where only
 cleaners of ours work (no service of Hive has been seen on the database), a file is removed at the
@@ -13,14 +10,16 @@ up no cleaner.
 
 from __future__ import annotations
 
+import itertools
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from hiveacid.clock import Clock, DaemonThreads, Threads
-from hiveacid.errors import AcidError, InvalidInputError, MetastoreError, NotFoundError, tolerated
+from hiveacid.errors import InvalidInputError, MetastoreError, tolerated
 from hiveacid.metastore.api import Metastore, own
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.model.ids import ValidTxnList
@@ -46,147 +45,12 @@ from hiveacid.settings import Settings
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.stores import s3_of_settings
+from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
-
-
-class Heartbeat:
-    """The heartbeats of one metastore's transactions; safe to share between threads."""
-
-    def __init__(
-        self, store: Metastore, *, clock: Clock, settings: Callable[[], Settings], threads: Threads
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._threads = threads
-        self._mutex = threading.Lock()
-        self._lost: dict[TxnId, Callable[[], None]] = {}
-        self._leases: dict[TxnId, tuple[float, Callable[[], None]]] = {}
-        self._locks: set[LockId] = set()
-        self._stop: Callable[[], None] | None = None
-
-    def add(
-        self,
-        txn: TxnId,
-        *,
-        on_lost: Callable[[], None],
-        lease_s: float | None = None,
-        on_lease_over: Callable[[], None] | None = None,
-    ) -> None:
-        """Keep a transaction alive; ``on_lost`` is called where the metastore has ended it.
-
-        A lease ends after ``lease_s`` by ``on_lease_over``.
-        """
-        with self._mutex:
-            self._lost[txn] = on_lost
-            if lease_s is not None and on_lease_over is not None:
-                self._leases[txn] = (self._clock.monotonic_s() + lease_s, on_lease_over)
-            self._start()
-
-    def remove(self, txn: TxnId) -> None:
-        """Forget a transaction that has ended."""
-        with self._mutex:
-            self._lost.pop(txn, None)
-            self._leases.pop(txn, None)
-
-    def add_lock(self, lock: LockId) -> None:
-        """Keep a lock without a transaction alive."""
-        with self._mutex:
-            self._locks.add(lock)
-            self._start()
-
-    def remove_lock(self, lock: LockId) -> None:
-        """Forget a lock that was given back."""
-        with self._mutex:
-            self._locks.discard(lock)
-
-    def stop(self) -> None:
-        """End the background work."""
-        with self._mutex:
-            stop, self._stop = self._stop, None
-        if stop is not None:
-            stop()
-
-    def leased(self) -> frozenset[TxnId]:
-        """The transactions that are leases."""
-        with self._mutex:
-            return frozenset(self._leases)
-
-    def end_leases(self, *, but: Collection[TxnId] = ()) -> None:
-        """End the leases but those before their time; where the metastore fails they are left to
-        time out.
-        """
-        with self._mutex:
-            ends = [end for txn, (_, end) in self._leases.items() if txn not in but]
-        for end in ends:
-            if not _end_lease(end):
-                return
-
-    def beat(self) -> None:
-        """Send the heartbeats that are due; a failure is logged and the next beat tries again."""
-        now_s = self._clock.monotonic_s()
-        with self._mutex:
-            over = [end for until, end in self._leases.values() if now_s >= until]
-        for end in over:
-            _end_lease(end)
-        with self._mutex:
-            txns = sorted(self._lost)
-            locks = sorted(self._locks)
-        with tolerated(_LOG, "Heartbeat failed: %s", only=MetastoreError, txns=txns):
-            for lock in locks:
-                self._beat_lock(lock)
-            for first, last in _runs(txns):
-                found = self._store.heartbeat_range(first, last)
-                for txn in (*found.aborted, *found.missing):
-                    self._tell_lost(txn)
-            own(self._store).run_housekeeping(interval_s=self._settings().housekeeping_interval_s)
-
-    def _beat_lock(self, lock: LockId) -> None:
-        try:
-            self._store.heartbeat(lock=lock)
-        except NotFoundError as error:
-            with self._mutex:
-                is_kept = lock in self._locks  # else it was given back meanwhile
-                self._locks.discard(lock)
-            if is_kept:
-                _LOG.warning("A lock is lost: %s", error, extra={"lock": lock})
-
-    def _start(self) -> None:
-        if self._stop is None:
-            self._stop = self._threads.every(
-                self._settings().txn_timeout_s / 2, self.beat, name="hiveacid-heartbeat"
-            )
-
-    def _tell_lost(self, txn: TxnId) -> None:
-        with self._mutex:
-            on_lost = self._lost.pop(txn, None)
-            self._leases.pop(txn, None)
-        if on_lost is not None:
-            on_lost()
-
-
-def _end_lease(end: Callable[[], None]) -> bool:
-    """Whether the metastore could be told."""
-    try:
-        end()
-    except AcidError as error:
-        _LOG.warning("A read lease could not be ended: %s", error)
-        return not isinstance(error, MetastoreError)
-    return True
-
-
-def _runs(txns: Iterable[TxnId]) -> list[tuple[TxnId, TxnId]]:
-    """Cut sorted ids into runs of consecutive ones."""
-    runs: list[tuple[TxnId, TxnId]] = []
-    for txn in txns:
-        if runs and runs[-1][1] + 1 == txn:
-            runs[-1] = (runs[-1][0], txn)
-        else:
-            runs.append((txn, txn))
-    return runs
+_T = TypeVar("_T")
 
 
 _OPEN_TRIES = 5
@@ -242,6 +106,7 @@ class TransactionManager:
         self._housekept_s: float | None = None
         self.hive_cleans = False
         """whether a cleaner of Hive may work here, as far as was seen at the last housekeeping"""
+        self._opens = itertools.count(1)
         self._held: dict[LockId, Sequence[LockComponent]] = {}
         self.heartbeat = Heartbeat(
             metastore,
@@ -263,9 +128,10 @@ class TransactionManager:
             MetastoreError: the metastore failed.
         """
         self._housekeeping_if_due()
-        txn = self.open_txn(read_only=read_only)
         chosen = isolation or Isolation(self.settings.isolation)
-        return Transaction(self, txn, read_only=read_only, isolation=chosen)
+        kind = TxnType.READ_ONLY if read_only else TxnType.DEFAULT
+        made = partial(Transaction, self, read_only=read_only, isolation=chosen)
+        return self._opened(1, kind, lambda txns: made(txns[0]))
 
     def begin_batch(
         self, n: int, table: TableName, *, writes: Sequence[LockComponent] = ()
@@ -276,31 +142,32 @@ class TransactionManager:
 
         Raises:
             InvalidInputError: more than the metastore opens at once.
-            MetastoreError: the metastore failed; what was opened will time out.
+            MetastoreError: the metastore failed; what was opened may have to time out.
         """
         self._housekeeping_if_due()
-        ids = self._opened(n, TxnType.DEFAULT)
-        valid = self.metastore.valid_txns(ids[0])
-        write_ids = self.metastore.allocate_write_ids(ids, table, writes=writes)
-        batch = [
-            Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT) for txn in ids
-        ]
-        for txn in batch:
-            txn.in_batch(valid, {table: write_ids[txn.id]})
-        return tuple(batch)
+
+        def batch(ids: Sequence[TxnId]) -> tuple[Transaction, ...]:
+            valid = self.metastore.valid_txns(ids[0])
+            write_ids = self.metastore.allocate_write_ids(ids, table, writes=writes)
+            return tuple(self.take_over(HandedOn(table, txn, write_ids[txn], valid)) for txn in ids)
+
+        return self._opened(n, TxnType.DEFAULT, batch)
 
     def begin_for_another(self, table: TableName, *, agent: str = "") -> HandedOn:
         """Open a transaction that writes to a table, for another process to end; no heartbeat is
         sent from here. ``abort_of`` finds it by its ``agent``.
 
         Raises:
-            MetastoreError: the metastore failed; what was opened will time out.
+            MetastoreError: the metastore failed; what was opened may have to time out.
         """
         self._housekeeping_if_due()
-        (txn,) = self._opened(1, TxnType.DEFAULT, agent)
-        valid = self.metastore.valid_txns(txn)
-        write_id = self.metastore.allocate_write_ids((txn,), table)[txn]
-        return HandedOn(table, txn, write_id, valid)
+
+        def handed_on(ids: Sequence[TxnId]) -> HandedOn:
+            valid = self.metastore.valid_txns(ids[0])
+            write_id = self.metastore.allocate_write_ids(ids, table)[ids[0]]
+            return HandedOn(table, ids[0], write_id, valid)
+
+        return self._opened(1, TxnType.DEFAULT, handed_on, agent)
 
     def abort_of(self, agent: str) -> tuple[TxnId, ...]:
         """Abort the open transactions of an agent, of which nobody knows more: which they were.
@@ -326,24 +193,45 @@ class TransactionManager:
             MetastoreError: the metastore failed.
         """
         kind = TxnType.REBALANCE_COMPACTION if rebalance else TxnType.COMPACTION
-        (txn,) = self._opened(1, kind)
-        return Transaction(self, txn, read_only=False, isolation=Isolation.SNAPSHOT)
+        made = partial(Transaction, self, read_only=False, isolation=Isolation.SNAPSHOT)
+        return self._opened(1, kind, lambda txns: made(txns[0]))
 
-    def open_txn(self, *, read_only: bool) -> TxnId:
-        """Open a bare transaction, again where it took too long (metastore.md 2.1)."""
-        return self._opened(1, TxnType.READ_ONLY if read_only else TxnType.DEFAULT)[0]
+    def open_anew(self, *, read_only: bool, begin: Callable[[TxnId], None]) -> None:
+        """Open a bare transaction in the place of one that has ended, for ``begin``."""
+        kind = TxnType.READ_ONLY if read_only else TxnType.DEFAULT
+        self._opened(1, kind, lambda txns: begin(txns[0]))
 
-    def _opened(self, n: int, kind: TxnType, agent: str = "") -> tuple[TxnId, ...]:
+    def _opened(
+        self, n: int, kind: TxnType, made: Callable[[Sequence[TxnId]], _T], agent: str = ""
+    ) -> _T:
+        """What is made of new transactions, opened again where it took too long (metastore.md 2.1).
+
+        Where Ctrl-C came in between, or making it fails, nobody would ever end them: they are found
+        by an agent that no others have, and aborted.
+        """
+        if not agent and self.agent_info is not None:
+            agent = f"{self.agent_info}-{next(self._opens)}"
         tries_left = _OPEN_TRIES
-        while True:
-            tries_left -= 1
-            try:
-                return self.metastore.open_txns(
-                    n, user=self.user, host=self.host, txn_type=kind, agent=agent
-                )
-            except MetastoreError as error:
-                if not error.context.get("retryable") or tries_left == 0:
-                    raise
+        is_there = True  # as far as is known
+        try:
+            while True:
+                tries_left -= 1
+                try:
+                    txns = self.metastore.open_txns(
+                        n, user=self.user, host=self.host, txn_type=kind, agent=agent
+                    )
+                except MetastoreError as error:
+                    if not error.context.get("retryable") or tries_left == 0:
+                        is_there = False
+                        raise
+                else:
+                    return made(txns)
+        except BaseException:
+            if is_there and agent:
+                with tolerated(_LOG, "They are left to their time-out: %s"):
+                    for txn in self.abort_of(agent):
+                        self.forget(txn, written=())
+            raise
 
     @property
     def held_locks(self) -> Mapping[LockId, Sequence[LockComponent]]:

@@ -159,7 +159,7 @@ class Transaction(AbstractContextManager["Transaction"]):
             self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
             self.manager.forget(self._id, written=())
             isolation = self._reads.isolation
-            self._begin_with(self.manager.open_txn(read_only=self.is_read_only))
+            self.manager.open_anew(read_only=self.is_read_only, begin=self._begin_with)
             self._reads.isolation = isolation
 
     @property

@@ -55,8 +55,8 @@ class Manager(Protocol):
     def held_locks(self) -> Collection[LockId]:
         """The client's own locks: it does not wait for them, nor behind those who do."""
 
-    def open_txn(self, *, read_only: bool) -> TxnId:
-        """Open a bare transaction."""
+    def open_anew(self, *, read_only: bool, begin: Callable[[TxnId], None]) -> None:
+        """Open a bare transaction in the place of one that has ended, for ``begin``."""
 
     def keep_alive(
         self, txn: TxnId, *, on_lost: Callable[[], None], on_lease_over: Callable[[], None] | None

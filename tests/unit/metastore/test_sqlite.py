@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sqlite3
-import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from itertools import count
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, insert, select
+from tests.interrupts import pressed_after
 
 from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError
@@ -79,7 +74,7 @@ def test_ctrl_c_anywhere_in_a_write_leaves_the_turn_to_others(
     while len(kept) == at:
         at += 1
         try:
-            with pressed_after(at), database.write() as unit:
+            with pressed_after(at, within=ENGINE.__contains__), database.write() as unit:
                 unit.run_many(INSERT, [{"n": at}])
         except KeyboardInterrupt as interrupt:
             kept.append(interrupt)
@@ -113,20 +108,3 @@ def test_a_file_that_was_removed_or_replaced_takes_no_writes(
             Path(f"{path}{aside}").unlink(missing_ok=True)
         with connect(f"sqlite:///{path}", clock=SystemClock()) as metastore:
             assert [one.id for one in metastore.show_txns()] == [first]
-
-
-@contextmanager
-def pressed_after(at: int) -> Iterator[None]:
-    """Ctrl-C arrives during the call number ``at`` that the engine makes into C."""
-    calls = count(1)
-
-    def after(frame: FrameType, event: str, called: object) -> None:
-        if event == "c_return" and frame.f_code.co_filename in ENGINE and next(calls) == at:
-            sys.setprofile(None)
-            os.kill(os.getpid(), signal.SIGINT)
-
-    sys.setprofile(after)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)

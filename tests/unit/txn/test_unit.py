@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from tests.interrupts import pressed_after
 
+import hiveacid
 from hiveacid.client import Client
 from hiveacid.errors import (
     CommitOutcomeUnknownError,
@@ -21,7 +25,10 @@ from hiveacid.model.tables import Partition, Table
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.testing import ManualClock
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
+from hiveacid.txn.manager import TransactionManager
 from hiveacid.txn.unit import UnitOfWork
+
+OURS = str(Path(hiveacid.__file__).parent)
 
 
 class _Steps:
@@ -310,6 +317,43 @@ def test_interrupted_while_it_asks_for_a_lock_it_does_not_wait_on(
         assert [one.txn_id for one in client.metastore.show_locks()] == [other.id]
         other.abort("enough")
     steps.unit.commit(overlap=None)
+
+
+def _statement(manager: TransactionManager, table: Table) -> None:
+    with UnitOfWork(manager.begin) as unit:
+        with unit.statement():
+            unit.txn.lock(Footprint(writes=(TableWrite(table, WriteKind.DELETE),)))
+        unit.commit(overlap=None)
+
+
+def _batch(manager: TransactionManager, table: Table) -> None:
+    manager.begin_batch(2, table.name)
+
+
+def _for_another(manager: TransactionManager, table: Table) -> None:
+    manager.begin_for_another(table.name)
+
+
+@pytest.mark.parametrize(("work", "opens"), [(_statement, 0), (_batch, 2), (_for_another, 1)])
+def test_ctrl_c_anywhere_leaves_no_transaction_behind(
+    client: Client,
+    table: Table,
+    work: Callable[[TransactionManager, Table], None],
+    opens: int,
+) -> None:
+    """Else it would be open until its time-out, or for as long as the process sends heartbeats."""
+    times, is_done = 0, False
+    while not is_done:
+        times += 1
+        with (
+            suppress(KeyboardInterrupt),
+            pressed_after(times, within=lambda path: path.startswith(OURS)),
+        ):
+            work(client.transactions, table)
+            is_done = True
+        assert len(client.metastore.get_open_txns().open) == (opens if is_done else 0), times
+    assert times > 50
+    assert not client.metastore.show_locks()
 
 
 def test_records_that_cannot_be_taken_back_stay(
