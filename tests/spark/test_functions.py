@@ -65,6 +65,11 @@ def test_answers_are_hives(acid):
     assert dict(zip(ANSWERS, found, strict=True)) == ANSWERS
 
 
+def test_functions_are_listed_and_described_by_spark(acid, rows):
+    assert rows("show functions like 'abs'") == [("abs",)]
+    assert ("Function: abs",) in rows("describe function abs")
+
+
 def test_a_time_is_cut_to_a_unit(rows):
     assert rows("select cast(floor(timestamp'2020-05-17 10:11:12' to hour) as string)") == [
         ("2020-05-17 10:00:00",)

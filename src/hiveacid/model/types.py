@@ -162,6 +162,13 @@ INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 """Of the types of whole numbers, by name."""
 
 
+def names_inside(kind: HiveType) -> tuple[str, ...]:
+    """What Hive calls the types inside a nested one (``children``)."""
+    if isinstance(kind, StructType):
+        return tuple(name for name, _ in kind.fields)
+    return {ListType: ("$elem$",), MapType: ("$key$", "$value$")}.get(type(kind), ())
+
+
 def is_text(kind: HiveType) -> bool:
     """Whether its values are texts."""
     return kind == STRING or isinstance(kind, CharType | VarcharType)

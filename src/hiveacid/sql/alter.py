@@ -17,9 +17,15 @@ from hiveacid.sql.columns import (
 )
 from hiveacid.sql.commands import parse_compact
 from hiveacid.sql.cursor import Cursor
-from hiveacid.sql.ddl import column_definitions, parse_alter_view, parse_file_format
+from hiveacid.sql.ddl import (
+    column_definitions,
+    parse_alter_view,
+    parse_file_format,
+    parse_skewed,
+)
 from hiveacid.sql.dml import optional_partition, partition_spec
 from hiveacid.sql.partition_filters import joined, listed_filters
+from hiveacid.statements.compact import Compact
 from hiveacid.statements.ddl.columns import (
     AddColumns,
     AddConstraints,
@@ -63,6 +69,8 @@ def parse_alter(cursor: Cursor) -> Command:
             return clause(cursor, name)
     if cursor.accept("COMPACT"):
         return parse_compact(cursor, name, partition)
+    if cursor.accept("CONCATENATE"):
+        return Compact(name, "major", partition=partition, wait=True)
     if cursor.accept("SET", "LOCATION"):
         return SetLocation(name, cursor.string(), partition)
     if partition and cursor.accept("RENAME", "TO"):
@@ -95,6 +103,11 @@ def _touch(cursor: Cursor, name: TableName) -> SetTableProperties:
     return SetTableProperties(name, {})
 
 
+def _skewed(cursor: Cursor, name: TableName) -> SetTableProperties:
+    parse_skewed(cursor)
+    return SetTableProperties(name, {})
+
+
 def _update_statistics(cursor: Cursor, name: TableName) -> SetTableProperties:
     """UPDATE STATISTICS [FOR COLUMN name] SET (...): rows are always counted, so nothing is set."""
     if cursor.accept("FOR"):
@@ -121,6 +134,8 @@ def _set_serde(cursor: Cursor, name: TableName) -> SetTableProperties:
 _AS_IT_IS: Final[Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]]] = {
     ("SET", "FILEFORMAT"): _set_file_format,
     ("SET", "SERDE"): _set_serde,
+    **dict.fromkeys((("NOT", "SKEWED"), ("NOT", "STORED", "AS", "DIRECTORIES")), _touch),
+    ("SKEWED", "BY"): _skewed,
     ("TOUCH",): _touch,
     ("UPDATE", "STATISTICS"): _update_statistics,
 }
@@ -213,6 +228,9 @@ _OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
     ),
     ("UNSET", "TBLPROPERTIES"): lambda cursor, name: UnsetTableProperties(
         if_exists=cursor.if_exists(), name=name, keys=property_keys(cursor)
+    ),
+    ("UNSET", "SERDEPROPERTIES"): lambda cursor, name: UnsetTableProperties(
+        name, property_keys(cursor), if_exists=True
     ),
     ("CONVERT", "TO", "ACID"): _convert,
     ("RENAME", "TO"): lambda cursor, name: RenameTable(name, cursor.table_name()),

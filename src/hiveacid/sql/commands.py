@@ -257,7 +257,13 @@ _LIMIT: Final = ("limit", after("LIMIT", lambda cursor: cursor.integer("limit cl
 
 def optional_order(cursor: Cursor) -> tuple[tuple[str, bool], ...]:
     """ORDER BY columns of the answer, if it is there: Hive passes any text on to its database."""
-    return cursor.listed(Cursor.sort_key) if cursor.accept("ORDER", "BY") else ()
+    return cursor.listed(_order_item) if cursor.accept("ORDER", "BY") else ()
+
+
+def _order_item(cursor: Cursor) -> tuple[str, bool]:
+    if cursor.token.kind is TokenKind.STRING:
+        return cursor.string().lower(), cursor.descending()
+    return cursor.sort_key()
 
 
 def _shown_table(cursor: Cursor) -> TableName | None:
@@ -305,7 +311,7 @@ def ids(cursor: Cursor) -> tuple[int, ...]:
 # -------------------------------------------------------------------- SHOW, DESCRIBE, ABORT
 
 
-def parse_show(cursor: Cursor) -> Command:
+def parse_show(cursor: Cursor) -> Command | Fragment:
     """SHOW ..."""
     word = cursor.key
     for words, read in _SHOWN.items():
@@ -318,6 +324,22 @@ def _database(cursor: Cursor) -> str | None:
     if cursor.accept_any("IN", "FROM") is None:
         return None
     return cursor.small_name("show statement")
+
+
+def _type(cursor: Cursor) -> str | None:
+    """WHERE table_type = 'type', the only condition that Hive knows."""
+    if not cursor.accept("WHERE"):
+        return None
+    if cursor.small_name("show statement") != "table_type":
+        raise UnsupportedError("SHOW TABLES is supported with WHERE table_type = 'type' only")
+    cursor.expect("=")
+    return cursor.string("show statement")
+
+
+def _as_it_stands(cursor: Cursor, start: int) -> Fragment:
+    """Spark's own statement, from this token to the end."""
+    cursor.at = len(cursor.tokens) - 1
+    return QueryParser(cursor).fragment(Scope(), start)
 
 
 def _pattern(cursor: Cursor) -> str | None:
@@ -367,10 +389,14 @@ def _shown_properties(cursor: Cursor) -> ShowTableProperties:
     return ShowTableProperties(name, keys[0])
 
 
-_SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command]] = {
+_SHOWN: Mapping[tuple[str, ...], Callable[[Cursor], Command | Fragment]] = {
     ("DATABASES",): lambda cursor: ShowDatabases(_pattern(cursor)),
     ("SCHEMAS",): lambda cursor: ShowDatabases(_pattern(cursor)),
-    ("TABLES",): lambda cursor: ShowTables(_database(cursor), _pattern(cursor)),
+    ("TABLES",): lambda cursor: ShowTables(_database(cursor), _pattern(cursor), _type(cursor)),
+    ("MATERIALIZED", "VIEWS"): lambda cursor: ShowTables(
+        _database(cursor), _pattern(cursor), "MATERIALIZED_VIEW"
+    ),
+    ("FUNCTIONS",): lambda cursor: _as_it_stands(cursor, cursor.at - 2),
     ("VIEWS",): lambda cursor: ShowViews(_database(cursor), _pattern(cursor)),
     ("PARTITIONS",): _partitions,
     ("COLUMNS",): _columns,
@@ -401,7 +427,7 @@ def parse_describe(cursor: Cursor) -> Command | Fragment:
         extended = cursor.accept("EXTENDED")
         return DescribeDatabase(cursor.small_name("describe database"), extended)
     if cursor.key == "FUNCTION" and cursor.peek(1).kind is TokenKind.WORD:
-        raise UnsupportedError("DESCRIBE FUNCTION is not supported")
+        return _as_it_stands(cursor, cursor.at - 1)
     named = cursor.peek(1).is_name
     if cursor.key == "HISTORY" and named:
         cursor.next()
@@ -423,10 +449,17 @@ def parse_describe(cursor: Cursor) -> Command | Fragment:
         formatted, extended = word == "FORMATTED", word == "EXTENDED"
     name = cursor.table_name()
     partition = optional_partition(cursor)
-    column = None
-    if not cursor.at_end():
-        column = cursor.small_name("describe statement")
+    column = () if cursor.at_end() else cursor.listed(_step, by=".")
     return DescribeTable(name, column, partition, formatted, extended)
+
+
+def _step(cursor: Cursor) -> str:
+    """A field, or what is inside a list or map: $elem$, $key$, $value$."""
+    mark = "$" * cursor.accept("$")
+    name = cursor.small_name("describe statement")
+    if mark:
+        cursor.expect("$")
+    return f"{mark}{name}{mark}"
 
 
 def parse_vacuum(cursor: Cursor) -> Clean:

@@ -288,14 +288,18 @@ def _clustered_by(cursor: Cursor, table: CreateTable) -> CreateTable:
     return replace(table, bucket=BucketSpec(columns, count), sort_columns=sorted_by)
 
 
-def _skewed_by(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """SKEWED BY (columns) ON (values) [STORED AS DIRECTORIES]: where Hive may put rows, which are
-    the same wherever they are.
+def parse_skewed(cursor: Cursor) -> None:
+    """What follows SKEWED BY: (columns) ON (values) [STORED AS DIRECTORIES], where Hive may put
+    rows, which are the same wherever they are.
     """
     cursor.names()
     cursor.expect("ON")
     cursor.skip_parentheses()
     cursor.accept("STORED", "AS", "DIRECTORIES")
+
+
+def _skewed_by(cursor: Cursor, table: CreateTable) -> CreateTable:
+    parse_skewed(cursor)
     return table
 
 

@@ -350,7 +350,7 @@ COLUMN_NAMES: Final = tuple(column.name for column in _COLUMNS)
 _SORTABLE: Final = {
     name: column.value
     for column in _COLUMNS
-    for name in (column.name, f"cc_{column.stored}", f"cq_{column.stored}")
+    for name in (column.name, column.stored, f"cc_{column.stored}", f"cq_{column.stored}")
 }
 
 

@@ -28,6 +28,7 @@ from hiveacid.model.commits import (
 )
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockComponent
+from hiveacid.model.types import HiveType, StructType, names_inside
 from hiveacid.statements.constraints import (
     KeyConstraint,
     check_constraints,
@@ -63,10 +64,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTable(Command):
-    """DESCRIBE [FORMATTED | EXTENDED] name [PARTITION (...)] [column]."""
+    """DESCRIBE [FORMATTED | EXTENDED] name [PARTITION (...)] [column[.field ...]]; ``$elem$``,
+    ``$key$`` and ``$value$`` are the fields of lists and maps.
+    """
 
     name: TableName
-    column: str | None = None
+    column: tuple[str, ...] = ()
     partition: PartitionText = ()
     formatted: bool = False
     extended: bool = False
@@ -99,11 +102,12 @@ def describe(catalog: Catalog, statement: DescribeTable | DescribeDatabase) -> L
     if statement.partition:
         partition = catalog.get_partition(table.name, full_values(table, statement.partition))
     detailed = statement.formatted or statement.extended
-    if statement.column is not None:
-        column = _column_of(table, statement.column)
+    if statement.column:
+        column = _column_of(table, statement.column, table.all_columns)
         if statement.formatted:
             return _column_statistics(catalog, table, column, partition)
-        return Listing(_COLUMNS, (_row(column, "from deserializer"),))
+        shown = _inside(column.type) if isinstance(column.type, StructType) else (column,)
+        return Listing(_COLUMNS, tuple(_row(one, "from deserializer") for one in shown))
     rows: list[Row] = [("# col_name", "data_type", "comment")] if detailed else []
     keys = table.partition_columns
     rows += [_row(column) for column in (table.columns if detailed else table.all_columns)]
@@ -121,13 +125,14 @@ def _row(column: Column, comment: str = "") -> Row:
     return (column.name, str(column.type), column.comment or comment)
 
 
-def _column_of(table: Table, name: str) -> Column:
-    for column in table.all_columns:
-        if column.name == name.lower():
-            return column
+def _column_of(table: Table, path: tuple[str, ...], columns: tuple[Column, ...]) -> Column:
+    name, *rest = path
+    for column in columns:
+        if column.name == name:
+            return _column_of(table, tuple(rest), _inside(column.type)) if rest else column
     raise InvalidInputError(
         f"Invalid table alias or column reference '{name}': (possible column names are: "
-        f"{', '.join(column.name for column in table.all_columns)})",
+        f"{', '.join(column.name for column in columns)})",
         code=10004,
         table=str(table.name),
         column=name,
@@ -357,6 +362,10 @@ def _date(days: object) -> str | None:
         return (datetime.date(1970, 1, 1) + datetime.timedelta(days)).isoformat()
     except OverflowError:
         return str(days)
+
+
+def _inside(kind: HiveType) -> tuple[Column, ...]:
+    return tuple(map(Column, names_inside(kind), kind.children))
 
 
 def _database(catalog: Catalog, statement: DescribeDatabase) -> Listing:

@@ -43,10 +43,11 @@ class ShowDatabases(Command):
 
 @dataclass(frozen=True, slots=True)
 class ShowTables(Command):
-    """SHOW TABLES [IN database] [LIKE pattern]."""
+    """SHOW TABLES [IN database] [LIKE pattern | WHERE table_type = type]."""
 
     database: str | None = None
     pattern: str | None = None
+    type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,10 @@ def show_tables(client: Client, statement: ShowTables | ShowViews) -> Listing:
         NotFoundError: the database does not exist.
     """
     assert statement.database is not None
-    kind = TableKind.VIEW if isinstance(statement, ShowViews) else None
+    wanted = TableKind.VIEW.value if isinstance(statement, ShowViews) else statement.type
+    if wanted is not None and wanted not in {one.value for one in TableKind}:
+        return _names("tab_name", ())
+    kind = None if wanted is None else TableKind(wanted)
     found = client.metastore.list_tables(statement.database, kind=kind, without=CREATING)
     seen = client.temporary.seen(statement.database, found)
     return _names("tab_name", matching(seen, statement.pattern))

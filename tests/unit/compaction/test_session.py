@@ -202,6 +202,8 @@ def test_show_compactions_filters_and_sorts(acid: Session) -> None:
     assert ids("pool 'fast' type 'major'") == []
     assert ids("order by cc_database, tabname desc, partname limit 2") == ["4", "3"]
     assert ids("order by poolname, compactionid") == ["2", "1", "3", "4"]
+    assert ids("a order by 'PARTITION' desc") == ["2", "1"]  # Hive puts CC_ before it
+    assert ids('order by database, "table" desc, partition limit 2') == ["4", "3"]
     assert ids("status 'working'") == []
 
 

@@ -304,7 +304,11 @@ VALUES = {
     "describe extended t partition (p='x')": (
         DescribeTable(T, partition=(("p", "x"),), extended=True)
     ),
-    "describe t v": DescribeTable(T, "v"),
+    "describe t v": DescribeTable(T, ("v",)),
+    "describe t V.$VALUE$.f": DescribeTable(T, ("v", "$value$", "f")),
+    "alter table t concatenate": Compact(T, "major", wait=True),
+    "alter table t unset serdeproperties ('a')": UnsetTableProperties(T, ("a",), if_exists=True),
+    "show tables in d2 where `table_type` = 'VIRTUAL_VIEW'": ShowTables("d2", type="VIRTUAL_VIEW"),
     "describe database extended d2": DescribeDatabase("d2", True),
     "explain formatted delete from t": Explain(bound("delete from t"), "formatted"),  # type: ignore[arg-type]
     "explain select 1": Explain(Query("select 1")),
@@ -323,7 +327,6 @@ REFUSED: dict[str, type[AcidError]] = {
     "create table x (id int) stored as avro": UnsupportedError,
     "create table x (id int, primary key (id) enable novalidate)": InvalidInputError,
     "alter database d set location '/x'": UnsupportedError,
-    "alter table t concatenate": UnsupportedError,
     "start transaction read only": UnsupportedError,
     "start transaction isolation level read committed": UnsupportedError,
     "set transaction isolation level repeatable read": UnsupportedError,
@@ -340,7 +343,7 @@ REFUSED: dict[str, type[AcidError]] = {
     "lock table t read": SqlSyntaxError,
     "lock t shared": SqlSyntaxError,
     "unlock table t shared": SqlSyntaxError,
-    "show functions": UnsupportedError,
+    "show grant": UnsupportedError,
     "create table x": SqlSyntaxError,
     "create table x ()": SqlSyntaxError,
     "create table x (id)": SqlSyntaxError,
@@ -493,5 +496,5 @@ def test_what_cannot_be_created_is_named(kind: str) -> None:
 
 
 def test_a_clause_at_the_end_of_the_text_is_named() -> None:
-    with pytest.raises(UnsupportedError, match=r"\.\.\. CONCATENATE is not supported"):
-        bound("alter table t concatenate")
+    with pytest.raises(UnsupportedError, match=r"\.\.\. FROBNICATE is not supported"):
+        bound("alter table t frobnicate")

@@ -303,6 +303,10 @@ def test_what_a_table_is_already_may_be_said_of_it(acid: Session) -> None:
     for clause in (
         "touch",
         "touch partition (k='x')",
+        "skewed by (id) on (1, 2)",
+        "skewed by (id, k) on ((1, 'a'), (2, 'b')) stored as directories",
+        "not skewed",
+        "not stored as directories",
         "set fileformat orc",
         f"set serde '{serde}' with serdeproperties ('a'='b')",
         "partition (k='x') set fileformat orc",
@@ -312,8 +316,10 @@ def test_what_a_table_is_already_may_be_said_of_it(acid: Session) -> None:
     ):
         acid.sql(f"alter table p {clause}")
     assert acid.table("p").definition.properties["a"] == "b"
+    acid.sql("alter table p unset serdeproperties ('a', 'nosuch')")
+    assert "a" not in acid.table("p").definition.properties
     assert rows_of(acid, "p") == [(1, "x")]
-    for clause in ("set fileformat parquet", "clustered by (id) into 2 buckets", "not skewed"):
+    for clause in ("set fileformat parquet", "clustered by (id) into 2 buckets"):
         with pytest.raises(UnsupportedError) as refused:
             acid.sql(f"alter table p {clause}")
         assert "AS SELECT" in " ".join(refused.value.__notes__)

@@ -151,6 +151,35 @@ def test_a_table_is_made_shown_and_dropped(acid: Session, tmp_path: Path) -> Non
     assert first_cells(acid, "show tables") == []
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("s", [("f", "int"), ("g", "array<int>")]),
+        ("s.F", [("f", "int")]),
+        ("s.g.$elem$", [("$elem$", "int")]),
+        ("m", [("m", "map<string,struct<z:int>>")]),
+        ("m.$key$", [("$key$", "string")]),
+        ("m.$value$", [("z", "int")]),
+        ("m.$value$.z", [("z", "int")]),
+    ],
+)
+def test_what_is_inside_a_column_is_described_as_in_hive(
+    acid: Session, path: str, shown: list[tuple[str, str]]
+) -> None:
+    acid.sql("create table t (s struct<f:int,g:array<int>>, m map<string,struct<z:int>>)")
+    assert list(rows(acid, f"describe t {path}")) == [(*one, "from deserializer") for one in shown]
+    with pytest.raises(InvalidInputError) as refused:
+        acid.sql("describe t m.z")
+    assert refused.value.code == 10004
+
+
+def test_tables_are_shown_by_type(acid: Session) -> None:
+    acid.sql("create table t (i int)")
+    acid.sql("create external table e (i int)")
+    assert first_cells(acid, "show tables where `table_type` = 'EXTERNAL_TABLE'") == ["e"]
+    assert first_cells(acid, "show materialized views") == []
+
+
 def test_show_create_table_makes_the_same_table(acid: Session) -> None:
     acid.sql(
         "create table t (id int not null comment 'it\\'s', v string default 'a') comment 'c' "
