@@ -6,9 +6,9 @@ to write is recorded as the batch opens, so that of a transaction only its commi
 those that never begin are taken out of the records as it is closed.
 
 Tables with row ids get one file a partition and bucket for the whole batch, read at once after each
-commit (``FlushedFile``). Where that cannot be, a transaction has files of its own, written like
-those of an INSERT and published before its commit: insert-only tables, object stores (which show
-nothing of a file before it is closed), and partitions beyond the number of open files.
+commit (``FlushedFile``). Where that cannot be, a transaction has files of its own, like those of an
+INSERT: insert-only tables, object stores (which show nothing of a file before it is closed), and
+partitions beyond the number of open files.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from hiveacid.layout.directories import (
     partition_name,
     staging_name,
 )
-from hiveacid.metastore.api import own
 from hiveacid.model.commits import StatisticsChange, initial_statistics
 from hiveacid.model.history import CommitFacts
 from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
-from hiveacid.model.transactions import AbortReason, OperationType
+from hiveacid.model.transactions import OperationType
 from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement, are_all_in_place, new_location, spellings
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -166,9 +165,7 @@ class TransactionBatch:
         finally:
             rest, self._transactions = self._transactions, []
             if rest:
-                store, ids = own(self._client.metastore), [txn.id for txn in rest]
-                store.forget_writes(ids)
-                store.abort_txns(ids, reason=AbortReason.ROLLBACK)
+                self._client.transactions.give_up([txn.id for txn in rest])
             for txn in rest:
                 txn.lost()
 

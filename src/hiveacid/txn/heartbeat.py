@@ -1,7 +1,8 @@
 """Keeps transactions and locks alive: one background thread for all of a process.
 
 A beat sends one heartbeat for each run of consecutive ids, tells transactions that the metastore
-has given up, ends leases that are over, and does the housekeeping that is due.
+has given up, ends leases that are over, tells the metastore what it could not be told before, and
+does the housekeeping that is due.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Heartbeat:
         self._lost: dict[TxnId, Callable[[], None]] = {}
         self._leases: dict[TxnId, tuple[float, Callable[[], None]]] = {}
         self._locks: set[LockId] = set()
+        self._untold: list[Callable[[], object]] = []
         self._stop: Callable[[], None] | None = None
 
     def add(
@@ -70,6 +72,30 @@ class Heartbeat:
         with self._mutex:
             self._locks.discard(lock)
 
+    def tell(self, end: Callable[[], object]) -> None:
+        """End in the metastore what others wait for. Where it fails, on a full disk or for want of
+        its server, it is told again until it knows: before the next transaction and by each beat.
+
+        Raises:
+            MetastoreError: it failed.
+        """
+        try:
+            end()
+        except MetastoreError:
+            with self._mutex:
+                self._untold.append(end)
+            raise
+
+    def tell_again(self) -> None:
+        """Tell the metastore what it could not be told."""
+        with self._mutex:
+            due, self._untold = self._untold, []
+        with tolerated(_LOG, "The metastore cannot be told yet: %s"):
+            while due:
+                self.tell(due.pop(0))
+        with self._mutex:
+            self._untold += due
+
     def stop(self) -> None:
         """End the background work."""
         with self._mutex:
@@ -94,6 +120,7 @@ class Heartbeat:
 
     def beat(self) -> None:
         """Send the heartbeats that are due; a failure is logged and the next beat tries again."""
+        self.tell_again()
         now_s = self._clock.monotonic_s()
         with self._mutex:
             over = [end for until, end in self._leases.values() if now_s >= until]

@@ -179,6 +179,19 @@ class TransactionManager:
         found = [one.id for one in known if one.agent == agent and one.state is TxnState.OPEN]
         return self.metastore.abort_txns(found, reason=AbortReason.ROLLBACK) if found else ()
 
+    def give_up(self, batch: Sequence[TxnId]) -> None:
+        """Abort transactions of ``begin_batch`` that have done nothing of what is recorded of them.
+
+        Raises:
+            MetastoreError: it could not be told; it will be told later.
+        """
+
+        def end() -> None:
+            own(self.metastore).forget_writes(batch)
+            self.metastore.abort_txns(batch, reason=AbortReason.ROLLBACK)
+
+        self.tell(end)
+
     def take_over(self, handed: HandedOn) -> Transaction:
         """The transaction that another process began, to be ended by this one."""
         txn = Transaction(self, handed.txn, read_only=False, isolation=Isolation.SNAPSHOT)
@@ -211,6 +224,7 @@ class TransactionManager:
         """
         if not agent and self.agent_info is not None:
             agent = f"{self.agent_info}-{next(self._opens)}"
+        self.heartbeat.tell_again()
         tries_left = _OPEN_TRIES
         is_there = True  # as far as is known
         try:
@@ -228,10 +242,13 @@ class TransactionManager:
                     return made(txns)
         except BaseException:
             if is_there and agent:
-                with tolerated(_LOG, "They are left to their time-out: %s"):
-                    for txn in self.abort_of(agent):
-                        self.forget(txn, written=())
+                with tolerated(_LOG, "They are left for later: %s"):
+                    self.tell(partial(self._forget_all_of, agent))
             raise
+
+    def _forget_all_of(self, agent: str) -> None:
+        for txn in self.abort_of(agent):
+            self.forget(txn, written=())
 
     @property
     def held_locks(self) -> Mapping[LockId, Sequence[LockComponent]]:
@@ -264,9 +281,21 @@ class TransactionManager:
 
     def unlock(self, lock: LockId) -> None:
         """Give locks of ``lock`` or ``claim`` back; nothing happens where they are lost."""
+
+        def given_back() -> None:
+            self.metastore.unlock(lock)
+            self._held.pop(lock, None)  # one that stays is still no obstacle here
+
         self.heartbeat.remove_lock(lock)
-        self.metastore.unlock(lock)
-        self._held.pop(lock, None)  # one that stays until it times out is still no obstacle here
+        self.tell(given_back)
+
+    def tell(self, end: Callable[[], object]) -> None:
+        """End in the metastore what others wait for; where it fails it is told again later.
+
+        Raises:
+            MetastoreError: it failed.
+        """
+        self.heartbeat.tell(end)
 
     def keep_alive(
         self, txn: TxnId, *, on_lost: Callable[[], None], on_lease_over: Callable[[], None] | None
@@ -292,6 +321,7 @@ class TransactionManager:
         """Give the locks of LOCK TABLE back, end queries' leases and the background work; open
         transactions are left to their time-out.
         """
+        self.heartbeat.tell_again()
         with tolerated(_LOG, "Locks are left to their time-out: %s", only=MetastoreError):
             for lock in self.held_locks:
                 self.unlock(lock)

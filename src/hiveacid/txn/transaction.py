@@ -346,13 +346,13 @@ class Transaction(AbstractContextManager["Transaction"]):
         """Give everything up; nothing written becomes visible. An ended transaction stays ended.
 
         Raises:
-            MetastoreError: the metastore could not be told; the transaction will time out.
+            MetastoreError: the metastore could not be told; it will be told later.
         """
         if not self.is_open:
             return
         self._end(TxnState.ABORTED, reason)
         _LOG.info("Transaction aborted: %s", reason, extra={"txn": self._id})
-        self._store.abort_txns([self._id], reason=AbortReason.ROLLBACK)
+        self._tell_aborted(AbortReason.ROLLBACK)
 
     def forget_table(self, name: TableName) -> None:
         """The name stands for another table now, of which nothing was written: its write id and
@@ -468,10 +468,13 @@ class Transaction(AbstractContextManager["Transaction"]):
         return commit_or_look_up(self.manager, self._id, commit)
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
-        """Abort while another error is on its way; a failure to do so is left to the time-out."""
+        """Abort while another error is on its way; a failure to do so is left for later."""
         self._end(TxnState.ABORTED, f"{type(because).__name__}: {because}")
-        with tolerated(_LOG, "Abort failed, the time-out will do: %s", txn=self._id):
-            self._store.abort_txns([self._id], reason=reason)
+        with tolerated(_LOG, "Abort failed, it comes later: %s", txn=self._id):
+            self._tell_aborted(reason)
+
+    def _tell_aborted(self, reason: AbortReason) -> None:
+        self.manager.tell(partial(self._store.abort_txns, [self._id], reason=reason))
 
     def _end(self, phase: TxnState, reason: str) -> None:
         # A heartbeat that comes between the commit and here misses the transaction.

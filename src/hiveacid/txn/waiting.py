@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from hiveacid.clock import Clock
-from hiveacid.errors import LockError, NotFoundError, TransactionError
+from hiveacid.errors import LockError, NotFoundError, TransactionError, tolerated
 from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.readable import moment
 from hiveacid.model.tables import LockId, TableName, TxnId
@@ -68,6 +68,9 @@ class Manager(Protocol):
 
     def unlock(self, lock: LockId) -> None:
         """Give locks without a transaction back."""
+
+    def tell(self, end: Callable[[], object]) -> None:
+        """End in the metastore what others wait for; where it fails it is told again later."""
 
     def forget(self, txn: TxnId, *, written: Collection[TableName]) -> None:
         """Send no more heartbeats; it is committed where it has written to tables."""
@@ -129,7 +132,8 @@ def wait_for_lock(
             response = _passing(manager, partial(_look_again, metastore, response, txn))
     except BaseException:
         if response.state is LockState.WAITING:
-            metastore.unlock(response.lock_id)
+            with tolerated(_LOG, "A request is taken back later: %s"):
+                manager.tell(partial(metastore.unlock, response.lock_id))
         raise
     return response
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hiveacid.client import Client
-from hiveacid.errors import TransactionError
+from hiveacid.errors import MetastoreError, StorageError, TransactionError
 from hiveacid.model.tables import LockId, Table, TableName
 from hiveacid.model.transactions import TxnState
 from hiveacid.testing import ManualClock
-from hiveacid.txn.footprint import use_table
+from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind, use_table
 from hiveacid.txn.transaction import Transaction
 
 
@@ -83,3 +83,42 @@ def test_a_read_lease_ends_by_itself(client: Client, clock: ManualClock) -> None
     info = client.metastore.txn_info(txn.id)
     assert info is not None
     assert info.state is TxnState.COMMITTED
+
+
+@pytest.mark.parametrize("again", ["begin", "beat", "close"])
+def test_what_the_metastore_could_not_be_told_it_is_told_as_soon_as_it_can(
+    client: Client, table: Table, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    """As on a full disk, where the abort fails like the statement: else the locks would stay until
+    the time-out, though the session lives.
+    """
+    manager = client.transactions
+    wants = Footprint(writes=(TableWrite(table, WriteKind.OVERWRITE),))
+
+    def fail(*_: object, **__: object) -> None:
+        raise MetastoreError("database or disk is full")
+
+    writer, other, lease = manager.begin(), manager.begin(), manager.begin(read_only=True)
+    writer.lock(wants)
+    held = manager.lock(use_table(TableName("default", "other")))
+    with monkeypatch.context() as patch:
+        patch.setattr(client.own.database, "write", fail)
+        with pytest.raises(StorageError), writer:
+            raise StorageError("No space left on device")
+        for end in (lambda: other.abort("enough"), lambda: manager.unlock(held), lease.commit):
+            with pytest.raises(MetastoreError, match="is full"):
+                end()
+        manager.heartbeat.beat()
+    assert len(client.metastore.get_open_txns().open) == 3
+    assert len(client.metastore.show_locks()) == 2
+    if again == "close":
+        manager.close()
+    elif again == "beat":
+        manager.heartbeat.beat()
+    else:
+        with manager.begin() as following:
+            following.lock(wants)
+            following.commit()
+    assert not client.metastore.get_open_txns().open
+    assert not client.metastore.show_locks()
+    assert not manager.held_locks
