@@ -37,6 +37,7 @@ from hiveacid.statements.ddl.columns import (
 from hiveacid.statements.ddl.databases import SetDatabaseProperties
 from hiveacid.statements.ddl.partitions import (
     AddPartitions,
+    ChangePartitionColumn,
     DropPartitions,
     PartitionToAdd,
     RenamePartition,
@@ -209,6 +210,14 @@ def _alter_column(cursor: Cursor, name: TableName) -> ChangeColumn:
     return ChangeColumn(name, column, column, kind, comment, _after(cursor))
 
 
+def _partition_column(cursor: Cursor, name: TableName) -> ChangePartitionColumn:
+    cursor.expect("(")
+    column = cursor.small_name("column name")
+    found = ChangePartitionColumn(name, column, parse_column_type(cursor))
+    cursor.expect(")")
+    return found
+
+
 def _rename_column(cursor: Cursor, name: TableName) -> ChangeColumn:
     old = cursor.small_name("column name")
     cursor.expect("TO")
@@ -245,6 +254,7 @@ _OF_TABLE: Mapping[tuple[str, ...], Callable[[Cursor, TableName], Command]] = {
     ),
     ("DROP",): _drop_partitions,
     ("CHANGE",): _change,
+    ("PARTITION", "COLUMN"): _partition_column,
     ("RENAME", "COLUMN"): _rename_column,
     ("ALTER",): _alter_column,
 }

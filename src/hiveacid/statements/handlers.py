@@ -243,6 +243,7 @@ _DEFINITIONS: Final[Mapping[type, Handler]] = {
     partitions.AddPartitions: _defines(partitions.add_partitions),
     partitions.DropPartitions: _defines(partitions.drop_partitions),
     partitions.RenamePartition: _defines(partitions.rename_partition),
+    partitions.ChangePartitionColumn: _defines(partitions.change_partition_column),
     views.AlterView: _defines(views.alter_view),
     views.DropView: _defines(views.drop_view),
     partitions.RepairTable: _defines(partitions.repair),

@@ -296,6 +296,24 @@ def test_what_a_drop_at_work_has_hidden_is_left_to_it(acid: Session, tmp_path: P
     assert rows_of(acid, "p") == [(1, "x"), (2, "y"), (3, "y")]
 
 
+def test_a_partition_column_gets_another_type_where_its_partitions_keep_their_names(
+    acid: Session,
+) -> None:
+    acid.sql(f"create table p (id int) partitioned by (k string, n int) {ACID}")
+    acid.sql("insert into p values (1, '7', 1), (2, '10', null)")
+    acid.sql("alter table p partition column (K bigint)")
+    acid.sql("insert into p values (3, 8, 2)")
+    assert sorted(rows_of(acid, "p")) == [(1, 7, 1), (2, 10, None), (3, 8, 2)]
+    assert hiveacid.read_arrow(acid.table("p"), filter="k < 9").read_all().num_rows == 2
+    acid.sql("alter table p partition column (k string)")
+    acid.sql("insert into p values (4, '08', 2)")
+    found = hiveacid.read_arrow(acid.table("p"), filter="k in ('08', '7')").read_all()
+    assert sorted(found["id"].to_pylist()) == [1, 4]
+    for column in ("k int", "nosuch int", "id string"):
+        with pytest.raises(InvalidInputError):
+            acid.sql(f"alter table p partition column ({column})")  # k=08 would be k=8
+
+
 def test_what_a_table_is_already_may_be_said_of_it(acid: Session) -> None:
     acid.sql(f"create table p (id int) partitioned by (k string) skewed by (id) on (1, 2) {ACID}")
     acid.sql("insert into p values (1, 'x')")

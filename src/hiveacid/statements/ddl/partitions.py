@@ -16,8 +16,10 @@ from hiveacid.errors import AcidError, AlreadyExistsError, InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.model.commits import initial_statistics
 from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName, TxnId
+from hiveacid.model.types import HiveType
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
+from hiveacid.statements.ddl.definitions import checked
 from hiveacid.statements.locations import (
     check_deletable,
     check_free,
@@ -38,6 +40,8 @@ from hiveacid.statements.partition_values import (
     PartitionText,
     chosen_partitions,
     full_values,
+    normal_text,
+    partition_column,
     partitions_found,
 )
 from hiveacid.statements.placement import default_location, new_location
@@ -83,6 +87,15 @@ class RenamePartition(Command):
     name: TableName
     spec: PartitionText
     new_spec: PartitionText
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePartitionColumn(Command):
+    """ALTER TABLE name PARTITION COLUMN (column type)."""
+
+    name: TableName
+    column: str
+    type: HiveType
 
 
 def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Look) -> DdlPlan:
@@ -228,6 +241,38 @@ def rename_partition(context: ExecutionContext, statement: RenamePartition, look
             raise
         if location != old.location:
             drop_note(metastore, table, without_note)
+
+    return DdlPlan(footprint.alter_table(table.name), run)
+
+
+def change_partition_column(
+    context: ExecutionContext, statement: ChangePartitionColumn, look: Look
+) -> DdlPlan:
+    """ALTER TABLE PARTITION COLUMN: another type, in which each partition is called as it is.
+
+    Raises:
+        NotFoundError: no such table.
+        InvalidInputError: 10098 no such column; a partition that would be called otherwise.
+    """
+    table = table_to_alter(look, statement.name)
+    old = partition_column(table, statement.column)
+    new = replace(old, type=statement.type)
+    for part in look.partitions(table):
+        text = part.values[table.partition_columns.index(old)]
+        if normal_text(text, new) != text:
+            raise InvalidInputError(
+                f"Partition value {text!r} is written otherwise in type {new.type}",
+                table=str(table.name),
+                column=new.name,
+            )
+
+    def changed(now: Table) -> Table:
+        keys = (new if one.name == new.name else one for one in now.partition_columns)
+        return checked(replace(now, partition_columns=tuple(keys)))
+
+    def run(transaction: Transaction) -> None:
+        use_write_id(transaction, table)
+        context.client.metastore.alter_table(table.name, changed)
 
     return DdlPlan(footprint.alter_table(table.name), run)
 
