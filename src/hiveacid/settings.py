@@ -116,6 +116,14 @@ class Settings(S3Settings):
             "metastore.disallow.incompatible.col.type.changes",
         ),
     )
+    msck_path_validation: str = _setting(
+        "throw",
+        "msck.path_validation",
+        "What MSCK REPAIR does with a directory that is a partition by other columns than the "
+        "table's: `throw` is an error, `skip` and `ignore` pass over it.",
+        hive=("hive.msck.path.validation", "metastore.msck.path.validation"),
+        choices=("throw", "skip", "ignore"),
+    )
     conflict_retries: int = _setting(
         3,
         "conflict.retries",

@@ -146,13 +146,16 @@ def with_logical_lengths(
     return replace(directory, deltas=deltas)
 
 
-def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]:
+def discover_partitions(
+    fs: FileSystem, path: str, *, columns: Sequence[str] = (), passes_over: bool = False
+) -> tuple[FoundPartition, ...]:
     """Partition directories below a table's root by their names (``p=x/q=1``); the root itself
     where there are none. What a dropped partition of several columns leaves, an empty ``p=x``
     beside others that go deeper, is none.
 
     Raises:
-        FormatError: the directories do not agree on the partition columns, or are tables.
+        FormatError: the directories do not agree on the partition columns, or are not partitions by
+            ``columns`` and it does not pass over such, or are tables.
         InvalidInputError: the path of a file.
         MissingFileError: no such directory.
         StorageError: listing failed.
@@ -163,21 +166,24 @@ def discover_partitions(fs: FileSystem, path: str) -> tuple[FoundPartition, ...]
         raise MissingFileError(f"table directory {path} does not exist", path=path)
     leaves: list[tuple[FoundPartition, bool]] = []
     _walk(fs, path, "", leaves)
-    depth = max((len(one.names) for one, _ in leaves), default=0)
+    depth = len(columns) or max((len(one.names) for one, _ in leaves), default=0)
     found = [one for one, is_empty in leaves if not is_empty or len(one.names) == depth]
+    names = tuple(columns) or (found[0].names if found else ())
+    written = str.lower if columns else str
+    others = [one for one in found if tuple(map(written, one.names)) != names]
+    if others and not passes_over:
+        raise FormatError(
+            f"partition directories of {path} do not agree on their columns: {others[0].path}",
+            path=others[0].path,
+            expected="/".join(names),
+            found="/".join(others[0].names),
+            note="SET hive.msck.path.validation=skip passes over it." if columns else None,
+        )
+    if len(others) < len(found):
+        return tuple(one for one in found if one not in others)
     if not found:
         _refuse_tables_within(fs, path)
-        return (FoundPartition(names=(), values=(), path=path),)
-    names = found[0].names
-    for partition in found:
-        if partition.names != names:
-            raise FormatError(
-                f"partition directories of {path} do not agree on their columns",
-                path=partition.path,
-                expected="/".join(names),
-                found="/".join(partition.names),
-            )
-    return tuple(found)
+    return (FoundPartition(names=(), values=(), path=path),)
 
 
 def _refuse_file(fs: FileSystem, path: str) -> None:

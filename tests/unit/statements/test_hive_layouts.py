@@ -6,12 +6,12 @@ that it makes up) is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import InvalidInputError, NotFoundError
+from hiveacid.errors import FormatError, InvalidInputError, NotFoundError
 from hiveacid.session import Session, connect
 
 pytestmark = pytest.mark.slow
@@ -201,6 +201,25 @@ def test_msck_finds_and_forgets_partitions(acid: Session, tmp_path: Path) -> Non
     assert lines(acid, "show partitions e") == ["p=1/q=a b", "p=2/q=c%2Fd", "p=9/q=z"]
     acid.sql("msck repair table e sync partitions")
     assert lines(acid, "show partitions e") == ["p=1/q=a b", "p=2/q=c%2Fd"]
+
+
+@pytest.mark.parametrize("others", [("x=1",), ("d=1", "x=1"), ("d=1", "D=2", "d=3/x=1")])
+def test_msck_passes_over_foreign_directories_only_where_it_is_told_to(
+    acid: Session, tmp_path: Path, others: Sequence[str]
+) -> None:
+    """As Hive's ``hive.msck.path.validation`` (real-hive.md 9)."""
+    acid.sql("create external table e (id int) partitioned by (d int)")
+    for name in others:
+        (tmp_path / "wh" / "e" / name).mkdir(parents=True)
+    with pytest.raises(FormatError, match=others[-1]) as failed:
+        acid.sql("msck repair table e")
+    assert "SET hive.msck.path.validation=skip" in failed.value.__notes__[0]
+    assert lines(acid, "show partitions e") == []
+    acid.sql("set hive.msck.path.validation=skip")
+    acid.sql("msck repair table e")
+    assert lines(acid, "show partitions e") == [one.lower() for one in others[:-1]]
+    acid.sql("msck repair table e sync partitions")
+    assert lines(acid, "show partitions e") == [one.lower() for one in others[:-1]]
 
 
 def test_locations_are_set_and_relative_ones_refused(acid: Session, tmp_path: Path) -> None:

@@ -296,6 +296,7 @@ def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> Ddl
     Raises:
         NotFoundError: 10001 no such table.
         InvalidInputError: a view; directories of write ids that the table has not given out.
+        FormatError: directories that are partitions by other columns, unless settings say "skip".
     """
     table = look.definition(statement.name)
     if table.kind is TableKind.VIEW:
@@ -313,7 +314,7 @@ def _repaired(
     if not table.partition_columns:
         return Listing(("msck",), ())
     metastore = context.client.metastore
-    there, known = _on_disk(table, context.files), metastore.list_partitions(table.name)
+    there, known = _on_disk(context, table), metastore.list_partitions(table.name)
     gone = tuple(
         part
         for part in known
@@ -356,18 +357,13 @@ def _shown(table: Table, partition: Partition) -> str:
     return f"{table.name.table}:{partition_name(table.partition_keys, partition.values)}"
 
 
-def _on_disk(table: Table, files: Files) -> dict[str, tuple[str | None, ...]]:
-    """The directories that are partitions of the table by their names, with the values there;
-    others are passed over.
-    """
-    fs, root = files.at(table.location)
-    names = tuple(column.name for column in table.partition_columns)
+def _on_disk(context: ExecutionContext, table: Table) -> dict[str, tuple[str | None, ...]]:
+    """The directories that are partitions of the table by their names, with the values there."""
+    fs, root = context.files.at(table.location)
     base = table.location.rstrip("/")
-    return {
-        base + part.path[len(root.rstrip("/")) :]: part.values
-        for part in discover_partitions(fs, root)
-        if tuple(name.lower() for name in part.names) == names
-    }
+    passes_over = context.settings.msck_path_validation != "throw"
+    found = discover_partitions(fs, root, columns=table.partition_keys, passes_over=passes_over)
+    return {base + part.path[len(root.rstrip("/")) :]: part.values for part in found if part.names}
 
 
 def _is_there(partition: Partition, files: Files) -> bool:
