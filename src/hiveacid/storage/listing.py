@@ -167,7 +167,7 @@ def discover_partitions(
     leaves: list[tuple[FoundPartition, bool]] = []
     _walk(fs, path, "", leaves)
     depth = len(columns) or max((len(one.names) for one, _ in leaves), default=0)
-    found = [one for one, is_empty in leaves if not is_empty or len(one.names) == depth]
+    found = [one for one, is_empty in leaves if not is_empty or len(one.names) >= depth]
     names = tuple(columns) or (found[0].names if found else ())
     written = str.lower if columns else str
     others = [one for one in found if tuple(map(written, one.names)) != names]
