@@ -428,3 +428,22 @@ def test_a_partition_with_a_location_of_its_own_is_written_there(
     assert rows("select * from t") == [(3, "near"), (9, "far")]
     assert all("far" not in path for path in layout("t"))
     assert [path for path in (tmp_path / "far away").rglob("*") if "staging" in path.name] == []
+
+
+@pytest.mark.parametrize("kind", ["textfile", "parquet", f"textfile {INSERT_ONLY}"])
+def test_columns_of_other_files_than_orc_are_dropped_by_replacing_them(acid, rows, kind):
+    acid.sql(
+        "create table t (i int, s string not null, c int default 7, "
+        f"primary key (s) disable novalidate) stored as {kind}"
+    )
+    acid.sql("insert into t values (1, 'a', 10)")
+    acid.sql("alter table t replace columns (i int)")
+    acid.sql("insert into t values (2)")
+    assert sorted(rows("select * from t")) == [(1,), (2,)]
+    acid.sql("alter table t add columns (s string, c int)")
+    acid.sql("insert into t (i) values (3)")
+    assert sorted(rows("select * from t")) == [(1, "a", 10), (2, None, None), (3, None, None)]
+    acid.sql("create table o (i int, c int) stored as orc")
+    with pytest.raises(InvalidInputError) as refused:
+        acid.sql("alter table o replace columns (i int)")
+    assert refused.value.code == 10313

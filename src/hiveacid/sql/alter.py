@@ -213,9 +213,10 @@ def _alter_column(cursor: Cursor, name: TableName) -> ChangeColumn:
 def _partition_column(cursor: Cursor, name: TableName) -> ChangePartitionColumn:
     cursor.expect("(")
     column = cursor.small_name("column name")
-    found = ChangePartitionColumn(name, column, parse_column_type(cursor))
+    kind = parse_column_type(cursor)
+    comment = cursor.string() if cursor.accept("COMMENT") else None
     cursor.expect(")")
-    return found
+    return ChangePartitionColumn(name, column, kind, comment)
 
 
 def _rename_column(cursor: Cursor, name: TableName) -> ChangeColumn:

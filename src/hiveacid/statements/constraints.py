@@ -218,8 +218,8 @@ def with_constraints(table: Table, added: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_renamed_columns(table: Table, names: Mapping[str, str]) -> dict[str, str]:
-    """The table's properties where columns get other names (by the old ones): constraints stay with
-    their columns, as in Hive.
+    """The table's properties where columns get other names (by the old ones), '' where they go:
+    constraints stay with their columns, as in Hive.
 
     Raises:
         InvalidInputError: the text of a CHECK has such a name.
@@ -230,11 +230,13 @@ def with_renamed_columns(table: Table, names: Mapping[str, str]) -> dict[str, st
         prefix = next((one for one in CONSTRAINT_PREFIXES if key.startswith(one)), "")
         name = key.removeprefix(prefix)
         if prefix in (_NOT_NULL, _DEFAULT, _DEFAULT_NAME):
-            kept[prefix + new.get(name, name)] = text
+            if new.get(name) != "":
+                kept[prefix + new.get(name, name)] = text
         elif prefix == _KEY:
             values = json.loads(text)
             values["columns"] = [new.get(one, one) for one in values["columns"]]
-            kept[key] = json.dumps(values)
+            if "" not in values["columns"]:
+                kept[key] = json.dumps(values)
         else:
             kept[key] = text
     for name, text in check_constraints(table).items():

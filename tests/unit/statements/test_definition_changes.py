@@ -305,11 +305,12 @@ def test_a_partition_column_gets_another_type_where_its_partitions_keep_their_na
     acid.sql("insert into p values (3, 8, 2)")
     assert sorted(rows_of(acid, "p")) == [(1, 7, 1), (2, 10, None), (3, 8, 2)]
     assert hiveacid.read_arrow(acid.table("p"), filter="k < 9").read_all().num_rows == 2
-    acid.sql("alter table p partition column (k string)")
+    acid.sql("alter table p partition column (k string comment 'key')")
+    assert acid.table("p").definition.partition_columns[0].comment == "key"
     acid.sql("insert into p values (4, '08', 2)")
     found = hiveacid.read_arrow(acid.table("p"), filter="k in ('08', '7')").read_all()
     assert sorted(found["id"].to_pylist()) == [1, 4]
-    for column in ("k int", "nosuch int", "id string"):
+    for column in ("k int", "nosuch int", "id string", "n array<int>"):
         with pytest.raises(InvalidInputError):
             acid.sql(f"alter table p partition column ({column})")  # k=08 would be k=8
 

@@ -111,8 +111,8 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
 
     Raises:
         NotFoundError: no such table.
-        InvalidInputError: 10036, 10035 a column that is there; 10313 fewer columns; a change of
-            types that Hive refuses.
+        InvalidInputError: 10036, 10035 a column that is there; 10313 fewer columns of ORC files;
+            a change of types that Hive refuses.
     """
 
     any_type = not context.settings.alter_checks_types
@@ -121,7 +121,7 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
         columns, properties = table.columns + statement.columns, table.properties
         if statement.replace:
             columns = statement.columns
-            if len(columns) < len(table.columns):
+            if len(columns) < len(table.columns) and table.format is FileFormat.ORC:
                 raise InvalidInputError(
                     f"Replacing columns cannot drop columns for table {table.name}. SerDe may be "
                     "incompatible",
@@ -131,7 +131,9 @@ def add_columns(context: ExecutionContext, statement: AddColumns, look: Look) ->
             pairs = list(zip(table.columns, columns, strict=False))
             for old, new in pairs:
                 check_type_change(old, new, any_type=any_type)
-            properties = with_renamed_columns(table, {old.name: new.name for old, new in pairs})
+            gone = {one.name: "" for one in table.columns[len(columns) :]}
+            names = gone | {old.name: new.name for old, new in pairs}
+            properties = with_renamed_columns(table, names)
         check_columns(columns, table.partition_columns)
         return checked(replace(table, columns=columns, properties=properties))
 

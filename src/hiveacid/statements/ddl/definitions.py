@@ -57,8 +57,8 @@ def checked(table: Table) -> Table:
 
     Raises:
         InvalidInputError: 10043 (no columns but those of partitions), 10036, 10035 (repeated
-            columns), 10002 (unknown bucketing column), or a transactional property that the table
-            cannot have.
+            columns), 10126 (nested partition column), 10002 (unknown bucketing column), or a
+            transactional property that the table cannot have.
     """
     if not table.columns:
         raise InvalidInputError(
@@ -69,6 +69,15 @@ def checked(table: Table) -> Table:
             table=str(table.name),
         )
     check_columns(table.columns, table.partition_columns)
+    for column in table.partition_columns:
+        if column.type.children:
+            raise InvalidInputError(
+                f"Partition column must be of primitive type. Found {column.name} of type: "
+                f"{column.type}",
+                code=10126,
+                table=str(table.name),
+                column=column.name,
+            )
     _check_bucket_columns(table)
     properties = _transactional_properties(table)
     if table.bucket is not None:

@@ -91,11 +91,12 @@ class RenamePartition(Command):
 
 @dataclass(frozen=True, slots=True)
 class ChangePartitionColumn(Command):
-    """ALTER TABLE name PARTITION COLUMN (column type)."""
+    """ALTER TABLE name PARTITION COLUMN (column type [COMMENT 'text'])."""
 
     name: TableName
     column: str
     type: HiveType
+    comment: str | None = None
 
 
 def add_partitions(context: ExecutionContext, statement: AddPartitions, look: Look) -> DdlPlan:
@@ -256,7 +257,7 @@ def change_partition_column(
     """
     table = table_to_alter(look, statement.name)
     old = partition_column(table, statement.column)
-    new = replace(old, type=statement.type)
+    new = replace(old, type=statement.type, comment=statement.comment)
     for part in look.partitions(table):
         text = part.values[table.partition_columns.index(old)]
         if normal_text(text, new) != text:
