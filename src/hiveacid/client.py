@@ -9,6 +9,7 @@ import os
 import socket
 import uuid
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from hiveacid.clock import Clock, DaemonThreads, SystemClock, Threads
 from hiveacid.errors import InvalidInputError, NotFoundError
@@ -42,6 +43,17 @@ class Client:
         default_factory=lambda: TemporaryTables(uuid.uuid4().hex[:8]), compare=False
     )
     """The temporary tables of its session, which drops them when it closes."""
+
+    def __reduce__(self) -> NoReturn:
+        """It has connections and threads, and so have sessions and their tables: none is pickled.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        raise InvalidInputError(
+            "A session and what belongs to it cannot be sent to another process",
+            note=f"Connect there: hiveacid.connect(None, {self.metastore.url!r}).",
+        )
 
     @property
     def files(self) -> Files:
