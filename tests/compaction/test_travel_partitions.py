@@ -188,6 +188,24 @@ def test_a_converted_table_has_no_versions_before_that(made: World) -> None:
     assert [_rows(made, one) for one in (0, 10_000_001)] == [[], [(1, "a")]]
 
 
+def test_what_came_before_a_table_was_converted_is_in_its_version_0(made: World) -> None:
+    _sql(
+        made,
+        "create table t (id int) partitioned by (k int) stored as orc",
+        "alter table t add columns (v string)",
+        "insert into t values (1, 'a', 0), (2, 'b', 1), (3, 'c', 2)",
+        "alter table t drop partition (k=2)",
+        "alter table t partition (k=1) rename to partition (k=7)",
+    )
+    shutil.copytree(_path(made, "k=0"), _path(made, "k=3"))
+    _sql(made, "msck repair table t", "alter table t convert to acid")
+    first = [(1, "a", 0), (1, "a", 3), (2, "b", 7)]
+    assert _rows(made, 0) == first
+    made.acid.table("t").delete_arrow("id = 1 and k = 3")
+    assert [_rows(made, one) for one in (0, 10_000_001)] == [first, [(1, "a", 0), (2, "b", 7)]]
+    assert _changes(made, 0) == [(1, "a", 3, "delete")]
+
+
 def _text(epoch_ms: int) -> str:
     from datetime import datetime, timezone
 

@@ -17,6 +17,7 @@ from hiveacid.errors import AlreadyExistsError, ConflictError
 from hiveacid.metastore.sql.catalog_schema import (
     DBS,
     HIVEACID_COMMIT_CLOCK,
+    HIVEACID_DEFINITIONS,
     HIVEACID_DROPPED_PARTITIONS,
     HIVEACID_FLOORS,
     HIVEACID_PARTITIONS_SINCE,
@@ -27,7 +28,7 @@ from hiveacid.metastore.sql.dialect import Answer, Row
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.objects import NAMED_TABLE, find_table, locked_table_ids
 from hiveacid.metastore.upkeep import Past
-from hiveacid.model.history import ConsumerMove, PartitionSince, Pin, PinKind
+from hiveacid.model.history import WHOLE_TABLE, ConsumerMove, PartitionSince, Pin, PinKind
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import TableName, WriteId
 
@@ -221,6 +222,14 @@ _LATER: Final = (
     )
     .order_by(_A.HA_SEQ, _A.HA_PARTITION)
 )
+_BEFORE: Final = tuple(
+    delete(table).where(table.c[f"{prefix}_TBL_ID"] == bindparam("id"))
+    for table, prefix in (
+        (HIVEACID_DEFINITIONS, "HD"),
+        (HIVEACID_DROPPED_PARTITIONS, "HX"),
+        (HIVEACID_PARTITIONS_SINCE, "HA"),
+    )
+)
 _FLOOR_OF: Final = (_F.HF_TBL_ID == bindparam("id"), _F.HF_PARTITION == bindparam("partition"))
 _DROP_FLOOR: Final = delete(HIVEACID_FLOORS).where(*_FLOOR_OF)
 _RENAME_FLOOR: Final = (
@@ -257,6 +266,15 @@ def note_added(unit: Unit, table: int, names: Iterable[str]) -> None:
     """Partitions are there over files that there may have been."""
     tick(unit)
     keep_partitions(unit, table, dict.fromkeys(names))
+
+
+def note_converted(unit: Unit, table: int) -> None:
+    """A table is transactional from now on, with the files that it has: version 0 has its columns
+    and partitions of now, what they were before is no version.
+    """
+    for statement in _BEFORE:
+        unit.ask(statement, id=table)
+    note_added(unit, table, [WHOLE_TABLE])
 
 
 def note_moved(unit: Unit, table: int, name: str) -> None:

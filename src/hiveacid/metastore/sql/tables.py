@@ -46,7 +46,7 @@ from hiveacid.metastore.sql.objects import (
     stored_parameters,
     take_ids,
 )
-from hiveacid.metastore.sql.pins import keep_dropped, note_added
+from hiveacid.metastore.sql.pins import keep_dropped, note_converted
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
 from hiveacid.model.commits import STATISTICS_KEYS
@@ -142,7 +142,7 @@ class SqlTables(Part, OwnDatabase, Catalog):
             if moved and table.name == name:
                 keep_dropped(unit, ids.table, [WHOLE_TABLE])
             if table.is_transactional and not old.is_transactional:
-                note_added(unit, ids.table, [WHOLE_TABLE])
+                note_converted(unit, ids.table)
             if old.columns != table.columns:
                 keep_columns(unit, ids.table, old.columns)
             return table
