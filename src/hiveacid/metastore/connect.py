@@ -380,6 +380,8 @@ def _dialect(url: str, *, clock: Clock, options: MetastoreOptions) -> tuple[Dial
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", "/" + url
+        if "?" in url:  # a URL's options begin with it: the file would be another one
+            raise InvalidInputError("The path of an SQLite metastore cannot have a '?'", url=url)
     kind = scheme.partition("+")[0].lower()
     if kind == "thrift":
         raise UnsupportedError("A Hive metastore service (thrift://) is not built yet", url=url)
