@@ -211,6 +211,38 @@ def test_files_that_were_moved_or_decide_themselves_are_taken(
     assert ids(acid, "new") == [0, 1]
 
 
+OVER_PLAIN_FILES = {
+    "create table u (id int) stored as orc location '{d}' tblproperties ({io})",
+    "alter table t set location '{d}'",
+    "alter table p add partition (k='a') location '{d}'",
+    "msck repair table p",
+}
+
+
+@pytest.mark.parametrize("statement", sorted(OVER_PLAIN_FILES))
+def test_files_that_an_insert_only_table_would_not_read_are_not_taken_for_its_own(
+    acid: Session, tmp_path: Path, statement: str
+) -> None:
+    io = "'transactional'='true', 'transactional_properties'='insert_only'"
+    acid.sql("create table plain (id int) stored as orc")
+    acid.sql("insert into plain values (1), (2)")
+    acid.sql(f"create table t (id int) stored as orc tblproperties ({io})")
+    acid.sql(
+        f"create table p (id int) partitioned by (k string) stored as orc tblproperties ({io})"
+    )
+    acid.sql("insert into p values (3, 'x')")
+    (tmp_path / "files" / "below").mkdir(parents=True)
+    (tmp_path / "files" / "000000_0").touch()  # no rows
+    (tmp_path / "files" / "_SUCCESS").write_text("none")
+    (file,) = (tmp_path / "wh" / "plain").iterdir()
+    shutil.copy(file, tmp_path / "files" / "below" / "data.orc")
+    shutil.copytree(tmp_path / "files", tmp_path / "wh" / "p" / "k=m")
+    with pytest.raises(InvalidInputError, match=r"would not read .*below/data\.orc"):
+        acid.sql(statement.format(d=tmp_path / "files", io=io))
+    assert acid.sql("show tables").rows == (("p",), ("plain",), ("t",))
+    assert acid.sql("show partitions p").rows == (("k=x",),)
+
+
 AT_ONCE = {
     "a": "create table a (id int) stored as orc location '{d}' "
     "tblproperties ('transactional'='true')",

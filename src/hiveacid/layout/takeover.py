@@ -18,6 +18,7 @@ from hiveacid.layout.directories import (
     BaseName,
     DirectoryName,
     is_hidden,
+    is_marker,
     looks_acid,
     parse_directory,
     parse_original_file,
@@ -90,14 +91,21 @@ def directories_of(listings: Listings) -> tuple[FoundDirectory, ...]:
     return tuple(found.values())
 
 
+def plain_files(listings: Listings) -> Iterator[Entry]:
+    """The files outside all bases and deltas, but those that every reader passes over."""
+    for entries in listings.values():
+        for entry in entries:
+            parts = entry.path.split("/")
+            passed_over = any(map(is_hidden, parts)) or is_marker(parts[-1])
+            if not (entry.is_directory or passed_over or any(map(looks_acid, parts))):
+                yield entry
+
+
 def has_originals(listings: Listings) -> bool:
     """Whether there are files outside all bases and deltas, or a compaction of such files."""
+    names = (entry.path.rpartition("/")[2] for entry in plain_files(listings))
     return any(one.is_of_originals for one in directories_of(listings)) or any(
-        not entry.is_directory
-        and parse_original_file(entry.path.rpartition("/")[2]) is not None
-        and not any(looks_acid(part) or is_hidden(part) for part in entry.path.split("/"))
-        for entries in listings.values()
-        for entry in entries
+        parse_original_file(name) is not None for name in names
     )
 
 

@@ -45,6 +45,7 @@ from hiveacid.model.types import PrimitiveType
 from hiveacid.statements.attached_files import (
     FoundFile,
     check_files,
+    check_plain_files,
     files_of,
 )
 from hiveacid.statements.context import ExecutionContext
@@ -203,6 +204,7 @@ def examine(table: Table, lists: Lists, *, format: FileFormat | None, files: Fil
         if not table.columns:
             raise InvalidInputError(f"No columns are declared for {table.name}, which is not ACID")
         return Attached(table, partitions, None)
+    check_plain_files(table, listings)
     _check_history(table, listings, directories, lists)
     write_ids, txns = lists.readable
     dead = {one.path for one in directories if one.txn and not txns.is_valid(one.txn)}
@@ -246,6 +248,7 @@ def admit(
             listings[path.rstrip("/")] = list_partition(fs, path)
     if not any(listings.values()):
         return
+    check_plain_files(table, listings)
     directories, last = directories_of(listings), metastore.last_write_id(table.name)
     if not last:
         there = table if instead_of is None else replace(table, location=parts[0].location)

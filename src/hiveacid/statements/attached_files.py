@@ -24,6 +24,7 @@ from hiveacid.layout.directories import (
     bucket_of_file,
 )
 from hiveacid.layout.events import VERSION_TEXT
+from hiveacid.layout.takeover import Listings, plain_files
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.tables import (
     HASHED_OTHERWISE,
@@ -170,6 +171,23 @@ def check_files(
                 raise _differs(table, file, f"column {column.name}", kind, column.type)
     _check_hashes(fs, table, files)
     return _with_hashes_noted(table, files)
+
+
+def check_plain_files(table: Table, listings: Listings) -> None:
+    """No rows lie where an insert-only table, which reads bases and deltas alone, passes them over;
+    a full ACID one reads them.
+
+    Raises:
+        InvalidInputError: some do.
+    """
+    missed = [entry.path for entry in plain_files(listings) if entry.size_bytes]
+    if table.acid_mode is AcidMode.INSERT_ONLY and missed:
+        raise InvalidInputError(
+            f"{table.name} is insert-only and would not read {min(missed)}, which is in no delta",
+            table=str(table.name),
+            note="INSERT its rows, LOAD it, or make a table without transactions of it, which "
+            "ALTER TABLE ... SET TBLPROPERTIES converts.",
+        )
 
 
 def _with_hashes_noted(table: Table, files: Sequence[FoundFile]) -> Table:
