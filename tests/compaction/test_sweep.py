@@ -6,10 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.compaction.world import ACID, World
+from tests.compaction.world import ACID, FilesThrough, World
 
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.cleaning_report import preview_cleaning
+from hiveacid.errors import StorageError
+from hiveacid.session import Session
+from hiveacid.storage.filesystem import FileInfo, FileSystem
 
 
 def test_staging_directories_of_killed_writers_go_and_those_of_others_stay(world: World) -> None:
@@ -69,3 +72,23 @@ def test_manifests_of_hives_killed_statements_go_when_they_are_old_and_others_st
     assert world.ids() == [1]
     open_one.abort("")
     assert [one.rpartition("/")[2] for one in Cleaner(world.client).sweep([table])] == [names[2]]
+
+
+def test_one_tables_directory_that_cannot_be_read_leaves_no_other_unswept(world: World) -> None:
+    world.make("a")
+    location = world.acid.table("a").definition.location
+    dead = world.connect().transactions.begin()
+    dead.abort("killed")
+    left = Path(world.warehouse, "t", f"_hiveacid_staging_{dead.id}_0")
+    left.mkdir(parents=True)
+
+    class Closed(FileSystem):
+        def list_directory(self, path: str) -> tuple[FileInfo, ...]:
+            if path.startswith(location):
+                raise StorageError(f"no permission for {path}")
+            return super().list_directory(path)
+
+    acid = Session(world.connect(FilesThrough(Closed(world.warehouse))))
+    with pytest.raises(StorageError, match=f"no permission for {location}"):
+        acid.clean()
+    assert not left.exists()

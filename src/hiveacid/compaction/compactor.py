@@ -39,7 +39,7 @@ from hiveacid.compaction.metrics import (
     MetricsPort,
 )
 from hiveacid.compaction.worker import CompactionResult, Rewrite, Worker
-from hiveacid.errors import AcidError, InvalidInputError
+from hiveacid.errors import AcidError, InvalidInputError, StorageError
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.tables import RETENTION, Table, TableName
 from hiveacid.model.transactions import AbortReason
@@ -147,7 +147,8 @@ class Compactor:
         within ``retain_s`` stays.
 
         Raises:
-            MetastoreError, StorageError, FormatError: as ``preview_cleaning`` and ``sweep``.
+            MetastoreError, FormatError: as ``preview_cleaning`` and ``sweep``.
+            StorageError: a table's directory failed; the others are clean.
             InvalidInputError: ``retain_s`` is shorter than a table's retention.
         """
         chosen = tuple(self._cleaner.all_tables()) if tables is None else tuple(tables)
@@ -159,7 +160,15 @@ class Compactor:
         names = [None] if tables is None else [table.name for table in chosen]
         cleaner = Cleaner(self._client, retain_s=retain_s) if retain_s else self._cleaner
         done = [one for name in names for one in self._cleaned(cleaner, name)]
-        swept = [one for table in chosen for one in of_sweep(table, self._cleaner.sweep((table,)))]
+        swept: list[CleanedPath] = []
+        failed: list[StorageError] = []
+        for table in chosen:
+            try:
+                swept += of_sweep(table, self._cleaner.sweep((table,)))
+            except StorageError as error:  # noqa: PERF203 - one table says nothing of the others
+                failed.append(error)
+        if failed:
+            raise failed[0]
         return (*of_cleaning(done), *swept)
 
     def _cleaned(self, cleaner: Cleaner, table: TableName | None) -> tuple[Cleaned, ...]:
