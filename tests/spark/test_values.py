@@ -156,6 +156,28 @@ def test_ansi_store_assignment_refuses_with_and_without_ansi(acid, ansi):
     assert [row.i for row in acid.sql("select * from t").collect()] == [7]
 
 
+def test_texts_are_integers_and_floats_decimals_as_in_hive(acid, rows, ansi):
+    """The answers of Hive 4.1 for INSERT ... SELECT, which no session's ANSI changes."""
+    wanted = {
+        "1": 1, "+1": 1, "-1": -1, "01": 1, "1.5": 1, "-1.9999": -1, ".5": 0, "5.": 5, "-0.0": 0,
+        "128": None, " 1 ": None, "1e3": None, "1L": None, "": None, "1_000": None, "99.x": None,
+    }  # fmt: skip
+    acid.sql(f"create table s (k int, v varchar(10)) {ACID}")
+    acid.sql("insert into s values " + ", ".join(f"({k}, '{v}')" for k, v in enumerate(wanted)))
+    acid.sql(f"create table t (k int, y tinyint, a array<bigint>) {ACID}")
+    acid.sql("insert into t select k, v, array(v) from s")
+    expected = dict(enumerate(wanted.values()))
+    assert dict(rows("select k, y from t")) == expected
+    large = {k: 128 if v == "128" else wanted[v] for k, v in enumerate(wanted)}
+    assert dict(rows("select k, a[0] from t")) == large
+    pairs = ", ".join(f"({k}, '{v}', null)" for k, v in enumerate(wanted))
+    acid.sql(f"insert overwrite table t values {pairs}")
+    assert dict(rows("select k, y from t")) == expected
+    acid.sql(f"create table d (d decimal(38,18)) {ACID}")
+    acid.sql("insert into d select cast(f as float) from (select explode(array(0.1, 127.9)) f) s")
+    assert rows("select * from d") == [(Decimal("0.1"),), (Decimal("127.9"),)]
+
+
 def test_texts_are_booleans_as_in_hive(acid, rows):
     acid.sql(f"create table t (i int, b boolean) {ACID}")
     texts = ["", "0", "No", "OFF", "false", "x", "yes", "1"]

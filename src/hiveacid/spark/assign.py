@@ -208,7 +208,11 @@ def _part(
         text = f"lower({name}) not in ('', '0', 'false', 'no', 'off')"
     elif not ansi and str(kind) in INTEGER_BITS and isinstance(given, _NUMBERS):
         text = _wrapped(name, given, str(kind))
+    elif not ansi and str(kind) in INTEGER_BITS and isinstance(given, t.StringType):
+        text = f"try_cast({_whole_part(name)} as {kind})"
     elif given != target:
+        if isinstance(given, t.FloatType) and isinstance(target, t.DecimalType):
+            name = f"cast({name} as string)"  # Hive takes the digits that it shows
         raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
         word = "try_cast" if raising else "cast"
         text = f"{word}({name} as {type_text(target)})"
@@ -224,6 +228,16 @@ def _part(
     return (
         f"case when {check} then raise_error(concat('{message}', cast({name} as string)))"
         f" else {text} end"
+    )
+
+
+def _whole_part(name: str) -> str:
+    """The text of a number without its fraction, NULL for other texts: blanks and exponents are
+    refused (real-hive.md 9), while a cast trims, and takes fractions in a session without ANSI.
+    """
+    return (
+        f"case when {name} rlike '^[+-]?[.][0-9]+$' then '0'"
+        f" when {name} rlike '^[+-]?[0-9]+([.][0-9]*)?$' then substring_index({name}, '.', 1) end"
     )
 
 
