@@ -18,10 +18,19 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from hiveacid.compaction.cleaner import Cleaner
-from hiveacid.compaction.purge import Holding, Keys, PurgedFile, PurgeReport, View, still_there
+from hiveacid.compaction.purge import (
+    Holding,
+    Keys,
+    PurgedFile,
+    PurgeReport,
+    View,
+    listed_again,
+    still_there,
+)
 from hiveacid.errors import AcidError, ConflictError, LockError, UnsupportedError, spark_needed
 from hiveacid.model.compactions import CompactionState
 from hiveacid.model.history import Pin
@@ -247,9 +256,7 @@ class _Purge:
         """Rewrite and remove what holds deleted rows now."""
         self._wait_for_writers()
         self._check_same()
-        view = View.now(self._client, self._table)
-        holdings = view.holdings(self._partitions())
-        self._note(view, holdings)
+        holdings = listed_again(self._noted)
         self._write_report(self._report(()))
         self._compact(holdings)
         view = View.now(self._client, self._table)
@@ -292,13 +299,17 @@ class _Purge:
                 _LOG.debug("All partitions are looked at: %s", text)
         return partitions_that_match(table, partitions, predicate)
 
-    def _note(self, view: View, holdings: Iterable[Holding]) -> None:
-        for one in holdings:
-            location = one.partition.location
+    def _noted(self) -> Sequence[Holding]:
+        """What holds deleted rows now; noted with the files and the rows when all are read."""
+        view = View.now(self._client, self._table)
+        holdings = view.holdings(self._partitions())
+        read = [(one, [*view.deleted(one)], view.files(one.partition)) for one in holdings]
+        for one, keys, files in read:
             new = _Touched(one.partition, one.name, [])
-            self._touched.setdefault(location, new).keys.extend(view.deleted(one))
-            for file in view.files(one.partition):
+            self._touched.setdefault(one.partition.location, new).keys.extend(keys)
+            for file in files:
                 self._before.setdefault(file.path, file)
+        return holdings
 
     def _wait_for_writers(self) -> None:
         """A compaction ends below the first write id that is open."""
@@ -355,8 +366,8 @@ class _Purge:
         named = []
         for one in self._touched.values():
             ids = DeleteSet(one.keys)
-            rows, of_them = view.count(one.partition, ids)
-            after += view.files(one.partition)
+            rows, of_them = listed_again(partial(view.count, one.partition, ids))
+            after += listed_again(partial(view.files, one.partition))
             rows_sought, rows_decoded, rows_found = (
                 rows_sought + len(ids),
                 rows_decoded + rows,

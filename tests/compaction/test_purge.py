@@ -12,12 +12,13 @@ from tests.compaction.world import MINOR, World
 
 import hiveacid
 from hiveacid import purging
-from hiveacid.compaction.purge import PurgeReport
+from hiveacid.compaction.purge import PurgeReport, View
 from hiveacid.errors import (
     AcidError,
     ConflictError,
     InvalidInputError,
     LockError,
+    MissingFileError,
     SparkNeededError,
     SqlSyntaxError,
     TransactionError,
@@ -315,3 +316,24 @@ def test_what_streams_refused_is_named(world: World) -> None:
     assert "secretC" in record["record"]
     found = world.acid.table("t_rejected").purge(where="record = '" + record["record"] + "'")
     assert (found.rows_deleted, holding(world)) == (1, [])
+
+
+@pytest.mark.parametrize("step", ["files", "deleted", "count"])
+def test_files_that_a_cleaner_beside_it_removes_are_no_error(
+    world: World, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was replaced is listed, and gone before it is read."""
+    real, left = getattr(View, step), [1]
+
+    def too_late(view: View, *given: Any) -> Any:
+        if left and left.pop():
+            raise MissingFileError("a replaced file is gone")
+        return real(view, *given)
+
+    hiveacid.delete_arrow(world.acid.table("t"), "id = 1")
+    before = world.rows()
+    monkeypatch.setattr(View, step, too_late)
+    report = world.acid.table("t").purge(where="id = 2", wait=5)
+    assert not left
+    assert (report.rows_sought, report.rows_found) == (2, 0)
+    assert world.rows() == [row for row in before if row[0] != 2]

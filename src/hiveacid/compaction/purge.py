@@ -9,10 +9,13 @@ transactions left, and in the staging directories of writers that were killed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from hiveacid.client import Client
+from hiveacid.errors import MissingFileError
 from hiveacid.layout.directories import (
     AcidDirectory,
     DeltaName,
@@ -31,7 +34,9 @@ from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
 from hiveacid.storage.merge.sources import read_delete_keys
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
+_T = TypeVar("_T")
 _CHUNK_BYTES = 4 * 1024 * 1024
+_LISTINGS_MAX: Final = 20
 Keys = tuple[Int64s, Int32s, Int64s]
 """Row ids: write ids, bucket properties, row numbers."""
 
@@ -142,16 +147,18 @@ class View:
             for file in delta.files:
                 yield read_delete_keys(fs, f"{root}/{file.path}", valid=self.valid)
 
-    def files(self, partition: Partition) -> Iterator[PurgedFile]:
+    def files(self, partition: Partition) -> tuple[PurgedFile, ...]:
         """What lies in a partition's directory and may hold rows, with digests.
 
         Raises:
             StorageError: a file could not be read.
         """
         fs, root = self.client.files.at(partition.location)
-        for entry in list_partition(fs, root):
-            if _may_hold_rows(entry):
-                yield digested(fs, f"{root}/{entry.path}", entry.size_bytes)
+        return tuple(
+            digested(fs, f"{root}/{entry.path}", entry.size_bytes)
+            for entry in list_partition(fs, root)
+            if _may_hold_rows(entry)
+        )
 
     def count(self, partition: Partition, sought: DeleteSet) -> tuple[int, int]:
         """How many rows are decoded of all files in a partition's directory, and how many of them
@@ -176,6 +183,19 @@ class View:
                     decoded += len(keys[0])
                     found += len(sought.matches(*keys)[0])
         return decoded, found
+
+
+def listed_again(step: Callable[[], _T]) -> _T:
+    """What ``step`` makes of files that it lists itself: again where one was gone before it was
+    read, as a cleaner beside it, of what compactions replaced, may do it at any time.
+
+    Raises:
+        AcidError: as ``step``.
+    """
+    for _ in range(_LISTINGS_MAX - 1):
+        with suppress(MissingFileError):
+            return step()
+    return step()
 
 
 def digested(fs: FileSystem, path: str, size_bytes: int) -> PurgedFile:
