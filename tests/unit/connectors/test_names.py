@@ -164,6 +164,8 @@ OURS = {
     ("WITH",): "with a as (select * from t) select * from a",
     ("SHOW", "DATABASES"): "show databases",
     ("SHOW", "SCHEMAS"): None,  # words of Spark's, answered as DATABASES
+    ("SHOW", "FUNCTIONS"): None,  # Spark answers with its own
+    ("SHOW", "MATERIALIZED", "VIEWS"): None,  # there are none
     ("SHOW", "TABLES"): "show tables",
     ("SHOW", "VIEWS"): "show views",
     ("SHOW", "PARTITIONS"): "show partitions t",
