@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F
@@ -321,3 +322,18 @@ def test_a_frame_of_more_partitions_than_there_are_buckets(acid, spark, rows, mo
     assert rows(
         "select count(distinct id), max(shiftright(row__id.bucketid, 16) & 4095) from many"
     ) == [(20, 2)]
+
+
+def test_years_that_python_lacks_are_read(acid, rows):
+    """Of few rows, which become the text of a query."""
+    acid.sql(f"create table t (k int, d date, at timestamp) {ACID}")
+    days = pa.array([-719_528, 2_933_297, 0], pa.int32()).cast(pa.date32())
+    seconds = pa.array([-62_167_219_200, 253_435_000_000, 0]).cast(pa.timestamp("s"))
+    acid.table("t").insert(pa.table({"k": [1, 2, 3], "d": days, "at": seconds}))
+    shown = "select k, cast(d as string), cast(at as string) from t"
+    far = (2, "+10001-02-04", "+10001-01-13 11:06:40")
+    assert rows(f"{shown} where at > timestamp'2020-01-01 00:00:00'") == [far]
+    acid.sql("update t set d = date_add(d, 1) where k = 2")
+    acid.sql("merge into t using (select 1 as k) s on t.k = s.k when matched then delete")
+    far = (2, "+10001-02-05", "+10001-01-13 11:06:40")
+    assert rows(f"{shown} order by k") == [far, (3, "1970-01-01", "1970-01-01 00:00:00")]

@@ -29,6 +29,7 @@ from hiveacid.layout.directories import AcidDirectory, DataFile
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, TableName
+from hiveacid.storage.python_values import python_rows, python_values
 
 if TYPE_CHECKING:
     from hiveacid.table import AcidTable
@@ -258,7 +259,7 @@ def _rows(reader: object, limit: int | None) -> Iterator[tuple[object, ...]]:
     left = limit
     for batch in reader:  # type: ignore[attr-defined]
         rows = batch if left is None else batch.slice(0, left)
-        yield from zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        yield from zip(*(python_values(column) for column in rows.columns), strict=True)
         if left is not None:
             left -= rows.num_rows
             if left <= 0:
@@ -308,5 +309,5 @@ def changes(
 
 
 def _print(found: Any, form: Format) -> None:
-    rows = (tuple(row.values()) for row in found.to_pylist())
+    rows = (tuple(row.values()) for row in python_rows(found))
     print_rows(found.schema.names, rows, form=form)

@@ -27,6 +27,7 @@ from hiveacid.statements.values import Listing
 from hiveacid.storage.change_pairs import POSTIMAGE, PREIMAGE
 from hiveacid.storage.changes import CHANGE_FIELDS, DELETE
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
+from hiveacid.storage.python_values import python_rows
 
 if TYPE_CHECKING:
     from hiveacid.statements.changes import ChangeScan
@@ -148,7 +149,7 @@ def _changes(
     added = {field.name for field in CHANGE_FIELDS}
     kind, version = (field.name for field in CHANGE_FIELDS[:2])
     before: Mapping[str, Any] | None = None
-    for event in events.to_pylist():
+    for event in python_rows(events):
         row = {name: value for name, value in event.items() if name not in added}
         number = int(event[version])
         if event[kind] == PREIMAGE:

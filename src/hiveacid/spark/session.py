@@ -164,7 +164,10 @@ def rows_text(columns: Sequence[InlineColumn], wanted: Sequence[str]) -> str | N
     for column, kind in zip(columns, kinds, strict=True):
         values = column.values.cast(pa.int32()) if kind == "date" else column.values
         cell = _CELLS[kind]
-        cells.append(["null" if one is None else cell(one) for one in values.to_pylist()])
+        try:
+            cells.append(["null" if one is None else cell(one) for one in values.to_pylist()])
+        except OverflowError:  # a year that Python's times do not have
+            return None
     nothing = ", ".join(f"cast(null as {column.type})" for column in columns)
     lines = [f"(false, {nothing})", *(f"({', '.join(row)})" for row in zip(*cells, strict=True))]
     names = ", ".join(quoted(name) for name in (_IS_ROW, *(column.name for column in columns)))

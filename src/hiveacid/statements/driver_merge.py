@@ -46,6 +46,7 @@ from hiveacid.storage.early import in_order
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
+from hiveacid.storage.python_values import python_rows
 from hiveacid.storage.read import TableReader, parts_of
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE, make_staging
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
@@ -292,9 +293,12 @@ def _column_predicate(name: str, values: pa.ChunkedArray) -> Predicate:
     distinct = pc.drop_null(values.unique())
     if not len(distinct):
         return NOTHING
-    if len(distinct) <= _LISTED_KEYS_MAX:
-        return In(name, frozenset(distinct.to_pylist()))
-    found = pc.min_max(distinct).as_py()
+    try:
+        if len(distinct) <= _LISTED_KEYS_MAX:
+            return In(name, frozenset(distinct.to_pylist()))
+        found = pc.min_max(distinct).as_py()
+    except OverflowError:  # a year that Python's dates do not have
+        return ANYTHING
     low, high = Compare(name, Op.GE, found["min"]), Compare(name, Op.LE, found["max"])
     return conjunction((low, high))
 
@@ -306,7 +310,8 @@ def _check_once(rows: pa.Table, at: Places, on: Sequence[str]) -> None:
         place = int(twice[0])
         first = rows.column(ROW_IDS)[place].as_py()
         row = [first["writeid"], first["bucketid"], first["rowid"]]
-        raise cardinality_error(row, {name: rows.column(name)[place].as_py() for name in on})
+        (key,) = python_rows(rows.select(list(on)).slice(place, 1))
+        raise cardinality_error(row, key)
 
 
 def _same(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from hiveacid.errors import CardinalityError, InvalidInputError
 from hiveacid.spark.session import quoted
 from hiveacid.statements.values import Newest
+from hiveacid.storage.python_values import python_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -233,7 +234,7 @@ def newest_rows(rows: pa.Table, keys: Sequence[str], order_by: Sequence[str]) ->
     tied = ends[1:] & ~ends[:-1] & ~_differ(order, places)
     if tied.any():
         row = rows.select([name.lower() for name in keys]).slice(places[1:][tied][0], 1)
-        key = dict(zip(keys, row.to_pylist()[0].values(), strict=True))
+        key = dict(zip(keys, python_rows(row)[0].values(), strict=True))
         text = json.dumps(key, separators=(",", ":"), default=str)
         raise CardinalityError(f"{SEVERAL}: {text}")
     if ends.all():

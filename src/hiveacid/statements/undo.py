@@ -41,6 +41,7 @@ from hiveacid.statements.values import UndoResult
 from hiveacid.storage.change_pairs import row_groups
 from hiveacid.storage.changes import CHANGE_FIELDS, INSERT
 from hiveacid.storage.orc.tails import unit_to_write
+from hiveacid.storage.python_values import python_rows
 from hiveacid.storage.read import TableReader
 from hiveacid.storage.target import WriteResult, WrittenFile, write_result
 from hiveacid.txn.footprint import WriteKind
@@ -236,7 +237,7 @@ class UndoWork(Work):
             if (part := parts.get(partition.values)) is not None:  # else it is empty
                 now = pa.Table.from_batches(reader.rows(partition, part.directory), now.schema)
             stays, missing = without_equal(now, inserted)
-            changed += ((row, None) for row in missing.to_pylist())
+            changed += ((row, None) for row in python_rows(missing))
             rows = pa.concat_tables([stays, deleted])
             came, went = came + deleted.num_rows, went + inserted.num_rows
             if rows.num_rows:
@@ -405,8 +406,8 @@ def _places_by(groups: _Places, places: _Places) -> dict[int, list[int]]:
 
 
 def _row(rows: pa.Table, place: int) -> Mapping[str, object]:
-    (row,) = rows.slice(place, 1).to_pylist()
-    return dict(row)
+    (row,) = python_rows(rows.slice(place, 1))
+    return row
 
 
 def _gone(there: _Parts, taken: Sequence[int]) -> Gone:

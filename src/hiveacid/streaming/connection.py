@@ -50,6 +50,7 @@ from hiveacid.statements.arrow_rows import (
     stored_arrays,
 )
 from hiveacid.statements.partition_values import normal_spec, partition_texts
+from hiveacid.storage.python_values import python_rows
 from hiveacid.streaming.batch import TransactionBatch
 from hiveacid.streaming.record_writers import PythonRows, RecordWriter, not_given, shown
 from hiveacid.txn.transaction import Transaction
@@ -399,7 +400,7 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
                 f"record {number} of the transaction: {error.message}",
                 **{**error.context, "record": number},  # type: ignore[arg-type]
             ) from error
-        only = record.to_pylist()[0] if isinstance(record, pa.Table) else record[0]
+        only = python_rows(record)[0] if isinstance(record, pa.Table) else record[0]
         self._rejected.append((shown(only), shown(error.message)))
         self.statistics.rejected += 1
 

@@ -24,6 +24,7 @@ _TEXTS = {
     "hiveacid.conflict.unit": "partition",
     "hiveacid.store_assignment": "ansi",
     "hiveacid.reads.lease": "always",
+    "hiveacid.msck.path_validation": "skip",
     "hiveacid.s3.path_style": "true",
 }
 _FIXED = {
