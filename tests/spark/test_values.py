@@ -161,7 +161,7 @@ def test_texts_are_integers_and_floats_decimals_as_in_hive(acid, rows, ansi):
     """The answers of Hive 4.1 for INSERT ... SELECT, which no session's ANSI changes."""
     wanted = {
         "1": 1, "+1": 1, "-1": -1, "01": 1, "1.5": 1, "-1.9999": -1, ".5": 0, "5.": 5, "-0.0": 0,
-        "128": None, " 1 ": None, "1e3": None, "1L": None, "": None, "1_000": None, "99.x": None,
+        "128": None, " 1 ": None, "1e3": None, "1L": None, "": None, "1_000": None, "5\n": None,
     }  # fmt: skip
     acid.sql(f"create table s (k int, v varchar(10)) {ACID}")
     acid.sql("insert into s values " + ", ".join(f"({k}, '{v}')" for k, v in enumerate(wanted)))

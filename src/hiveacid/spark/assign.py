@@ -232,12 +232,14 @@ def _part(
 
 
 def _whole_part(name: str) -> str:
-    """The text of a number without its fraction, NULL for other texts: blanks and exponents are
-    refused (real-hive.md 9), while a cast trims, and takes fractions in a session without ANSI.
+    """The text of a number without its fraction, NULL for other texts: blanks, the end of a line
+    and exponents are refused (real-hive.md 9), while a cast trims, and takes fractions in a session
+    without ANSI.
     """
     return (
-        f"case when {name} rlike '^[+-]?[.][0-9]+$' then '0'"
-        f" when {name} rlike '^[+-]?[0-9]+([.][0-9]*)?$' then substring_index({name}, '.', 1) end"
+        f"case when {name} rlike '(?s)^[+-]?[0-9]+([.][0-9]*)?(?!.)' then"
+        f" substring_index({name}, '.', 1)"
+        f" when {name} rlike '(?s)^[+-]?[.][0-9]+(?!.)' then '0' end"
     )
 
 
