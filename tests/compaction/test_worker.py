@@ -20,7 +20,7 @@ from tests.compaction.world import (
 
 import hiveacid
 from hiveacid.compaction.worker import NOT_ENOUGH, Outcome, Step
-from hiveacid.errors import StorageError
+from hiveacid.errors import MetastoreError, StorageError
 from hiveacid.layout.compaction import RewritePlan
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import Partition, TableName
@@ -428,6 +428,26 @@ def test_what_is_no_error_of_ours_is_reported_and_raised(world: World) -> None:
     assert world.directories() == before
     (entry,) = world.entries()
     assert (entry.state, entry.error) == (CompactionState.FAILED, "ZeroDivisionError: a bug")
+
+
+def test_a_metastore_that_fails_just_after_the_claim_fails_the_entry(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _three_deltas(world)
+    metastore = type(world.client.metastore)
+    found = metastore.get_table
+
+    def fail_once(*_: object) -> None:
+        monkeypatch.setattr(metastore, "get_table", found)
+        raise MetastoreError("canceling statement due to statement timeout")
+
+    def break_it(step: Step) -> None:
+        if step is Step.CLAIMED:
+            monkeypatch.setattr(metastore, "get_table", fail_once)
+
+    assert world.compact(MAJOR, reached=break_it).outcome is Outcome.FAILED
+    assert world.states() == [CompactionState.FAILED]
+    assert world.compact(MAJOR).outcome is Outcome.COMPACTED
 
 
 def test_nothing_to_claim_is_none(world: World) -> None:

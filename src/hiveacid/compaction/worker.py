@@ -174,12 +174,12 @@ class Worker:
             self._watcher(step)
 
     def _attempt(self, entry: CompactionInfo) -> CompactionResult:
-        reason = self._refusal(entry)
-        if reason is not None:
-            return self._refuse(entry, reason)
         published: list[tuple[FileSystem, str]] = []
         txn: Transaction | None = None
         try:
+            reason = self._refusal(entry)
+            if reason is not None:
+                return self._refuse(entry, reason)
             with self._excluding(entry):
                 txn = self._client.transactions.begin_compaction(rebalance=_rebalances(entry))
                 return self._compact(entry, txn, published)
