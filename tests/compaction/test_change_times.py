@@ -14,8 +14,8 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.metastore.sql.catalog_schema import HIVEACID_COMMITS
 from hiveacid.model.history import ChangeRange
 from hiveacid.session import Session
-from hiveacid.sql.changes import changes_clause
 from hiveacid.sql.forms import whole
+from hiveacid.sql.moments import changes_clause
 from hiveacid.statements.select import open_changes
 
 HOUR_MS = 3_600_000

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Column, TableName
 from hiveacid.sql.alter import parse_alter, parse_comment
-from hiveacid.sql.changes import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.sql.commands import (
     autocommit,
     parse_abort,
@@ -52,6 +51,7 @@ from hiveacid.sql.dml import (
 )
 from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.forms import whole
+from hiveacid.sql.moments import parse_create_tag, parse_drop_pin, parse_undo
 from hiveacid.sql.parameters import (
     Arguments,
     SettingOf,

@@ -12,7 +12,6 @@ from typing import Final
 from hiveacid.errors import UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange
 from hiveacid.spark.session import QUALIFIES
-from hiveacid.sql.changes import TABLE_CHANGES, changes_clause, table_changes
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of
 from hiveacid.sql.expressions import (
     MOVED,
@@ -27,7 +26,7 @@ from hiveacid.sql.expressions import (
     at_clause,
 )
 from hiveacid.sql.items import bucket_sample, further_names, item_of, read_option
-from hiveacid.sql.moments import moment
+from hiveacid.sql.moments import TABLE_CHANGES, changes_clause, moment, table_changes
 from hiveacid.statements.history import RestoreTable
 
 _TRAVEL: Final = ("SYSTEM_TIME", "SYSTEM_VERSION", "VERSION", "TIMESTAMP")
