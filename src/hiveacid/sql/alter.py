@@ -16,6 +16,7 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.commands import parse_compact
+from hiveacid.sql.conditions import joined, listed_filters
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import (
     column_definitions,
@@ -24,7 +25,6 @@ from hiveacid.sql.ddl import (
     parse_skewed,
 )
 from hiveacid.sql.dml import optional_partition, partition_spec
-from hiveacid.sql.partition_filters import joined, listed_filters
 from hiveacid.statements.compact import Compact
 from hiveacid.statements.ddl.columns import (
     AddColumns,

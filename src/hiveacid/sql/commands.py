@@ -13,12 +13,12 @@ from hiveacid.model.compactions import CompactionId
 from hiveacid.model.history import PinKind
 from hiveacid.model.tables import Isolation, LockId, TableName, TxnId
 from hiveacid.sql.columns import property_keys, property_list
+from hiveacid.sql.conditions import listed_filters, partition_filter
 from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import optional_pairs, optional_partition
 from hiveacid.sql.expressions import Fragment, Scope
 from hiveacid.sql.forms import after, form, refused, said, whole
 from hiveacid.sql.moments import show_pins
-from hiveacid.sql.partition_filters import listed_filters, partition_filter
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.compact import AbortCompactions, Clean, Compact, ShowCompactions, SortItem
