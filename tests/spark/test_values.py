@@ -64,6 +64,15 @@ def ansi(spark, request):
     spark.conf.set("spark.sql.ansi.enabled", old)
 
 
+@pytest.fixture
+def paris(spark):
+    """A session in a zone whose clocks skip an hour each year."""
+    old = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Paris")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", old)
+
+
 @BOTH
 def test_all_types_survive_insert_update_and_merge(acid, spark, ansi, tmp_path):
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
@@ -177,6 +186,57 @@ def test_texts_are_integers_and_floats_decimals_as_in_hive(acid, rows, ansi):
     acid.sql(f"create table d (d decimal(38,18)) {ACID}")
     acid.sql("insert into d select cast(f as float) from (select explode(array(0.1, 127.9)) f) s")
     assert rows("select * from d") == [(Decimal("0.1"),), (Decimal("127.9"),)]
+
+
+def test_texts_are_dates_and_times_as_in_hive(acid, spark, ansi, paris):
+    """The answers of Hive 4.1 for INSERT ... SELECT; but it drops a time between T and a zone."""
+    day, time = "2020-01-02", "2020-01-02 01:02:03"
+    midnight = f"{day} 00:00:00"
+    texts = {
+        **dict.fromkeys(["2020", "2020-02", "2020-02-30", "2020-001-02", "+2020-01-02", "now"]),
+        **dict.fromkeys(["10000-01-01", "99999-01-01 00:00:00", "10:11:12", "", "2020-1-0"]),
+        **dict.fromkeys(
+            [day, f"{day}x", f"{day} x", f"\t{day}\n", "2020-1-2", f"{day}Z"], midnight
+        ),
+        **dict.fromkeys([f"{day} 25:00:00", f"{day} 10:11", f"{day}  10:11:12"], midnight),
+        **dict.fromkeys([f"{day} 1:2:3", f" {day} 01:02:03+02:00", f"{day}T01:02:03Z"], time),
+        **dict.fromkeys([f"{time} Asia/Kolkata", f"{time} UTC"], time),
+        f"{time}.1234561": f"{time}.123456",
+        "2024-03-31 02:30:00": "2024-03-31 02:30:00",  # no such time in the session's zone
+        "20-01-02": "0020-01-02 00:00:00",
+    }
+    acid.sql(f"create table s (k int, v string) {ACID}")
+    acid.table("s").insert(spark.createDataFrame(list(enumerate(texts)), "k int, v string"))
+    acid.sql(f"create table t (k int, d date, w timestamp, a array<timestamp>) {ACID}")
+    acid.sql("insert into t select k, v, v, array(v) from s")
+    found = hiveacid.read_arrow(acid.table("t")).read_all().sort_by("k").to_pylist()
+    for (text, wanted), row in zip(texts.items(), found, strict=True):
+        moment = wanted and datetime.fromisoformat(wanted)
+        of_day = moment and moment.date()
+        assert (row["d"], row["w"], row["a"]) == (of_day, moment, [moment]), text
+
+
+def test_wall_clocks_that_a_session_lacks_are_stored(acid, spark, paris):
+    """02:30 of the night in which 03:00 follows 02:00, from columns without a zone."""
+    acid.sql(f"create table t (w timestamp, a array<timestamp>) {ACID}")
+    frame = spark.sql("select w, array(w) a from values timestamp_ntz'2024-03-31 02:30:00' v(w)")
+    acid.table("t").insert(frame)
+    night = datetime(2024, 3, 31, 2, 30)
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    assert found == [{"w": night, "a": [night]}]
+
+
+def test_texts_are_floats_as_in_hive(acid, rows, ansi):
+    texts = {"nan": None, "NaN": "nan", "inf": None, "-Infinity": "-inf", "1.5f": "1.5"}
+    acid.sql(f"create table s (k int, v string) {ACID}")
+    acid.sql("insert into s values " + ", ".join(f"({k}, '{v}')" for k, v in enumerate(texts)))
+    acid.sql(f"create table t (k int, x double, y float) {ACID}")
+    acid.sql("insert into t select k, v, v from s")
+    found = rows("select k, cast(x as string), cast(y as string) from t")
+    names = {None: None, "NaN": "nan", "-Infinity": "-inf", "1.5": "1.5"}
+    assert {k: (names[x], names[y]) for k, x, y in found} == {
+        k: (v, v) for k, v in enumerate(texts.values())
+    }
 
 
 def test_texts_are_booleans_as_in_hive(acid, rows):

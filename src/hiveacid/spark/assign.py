@@ -175,13 +175,11 @@ def assigned_text(
     name: str, given: t.DataType, column: Column, *, ansi: bool, ansi_session: bool
 ) -> str:
     """What a value of type ``given``, in the column ``name``, becomes in ``column``, as text."""
-    target = spark_type(column.type)
     part = partial(_part, column=column, ansi=ansi, ansi_session=ansi_session)
     text, found = _assigned(name, given, column.type, part, column=column, strict=ansi)
-    if found != target:  # a struct by position, or types of which one is nested
+    if found != stored_type(column.type):  # a struct by position, or types of which one is nested
         text = part(text, found, column.type)
-    stored = stored_type(column.type)
-    return text if stored == target else f"cast({text} as {type_text(stored)})"
+    return text
 
 
 _Part = Callable[[str, t.DataType, HiveType], str]
@@ -197,10 +195,11 @@ def _part(
     ansi: bool,
     ansi_session: bool,
 ) -> str:
-    """What a value that is not looked into becomes: a column's own, or one within an array, a map
-    or a struct.
+    """What a value that is not looked into becomes, as ``stored_type``: a column's own, or one
+    within an array, a map or a struct.
     """
-    target = spark_type(kind)
+    target = stored_type(kind)
+    same = given in (target, spark_type(kind))
     text = name
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
@@ -210,18 +209,23 @@ def _part(
         text = _wrapped(name, given, str(kind))
     elif not ansi and str(kind) in INTEGER_BITS and isinstance(given, t.StringType):
         text = f"try_cast({_whole_part(name)} as {kind})"
+    elif not ansi and isinstance(given, t.StringType) and str(kind) in ("date", "timestamp"):
+        text = _moment(name, type_text(target))
+    elif not ansi and isinstance(given, t.StringType) and str(kind) in ("float", "double"):
+        known = f"not {name} rlike '(?i)nan|inf' or {name} rlike 'NaN|Infinity'"  # as Java has them
+        text = f"try_cast(case when {known} then {name} end as {kind})"
     elif given != target:
         if isinstance(given, t.FloatType) and isinstance(target, t.DecimalType):
             name = f"cast({name} as string)"  # Hive takes the digits that it shows
         raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
-        word = "try_cast" if raising else "cast"
+        word = "try_cast" if raising and not same else "cast"
         text = f"{word}({name} as {type_text(target)})"
     if isinstance(kind, CharType | VarcharType):
         cut = f"substring({text}, 1, {kind.length})"
         lost = f"rtrim({text}) <> rtrim({cut})" if ansi else None
         text, check = cut, lost
     else:
-        check = f"{name} is not null and {text} is null" if ansi and given != target else None
+        check = f"{name} is not null and {text} is null" if ansi and not same else None
     if check is None:
         return text
     message = f"{CONVERSION_MARK} column {column.name} of type {column.type}: "
@@ -241,6 +245,27 @@ def _whole_part(name: str) -> str:
         f" substring_index({name}, '.', 1)"
         f" when {name} rlike '(?s)^[+-]?[.][0-9]+(?!.)' then '0' end"
     )
+
+
+_DAY: Final = "([0-9]{2,4}-[0-9]{1,2}-[0-9]{1,2})"
+_CLOCK: Final = "([0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.][0-9]{1,9})?)"
+_OFFSET: Final = "(UTC|GMT|UT)?([+-][01][0-9]:[0-9]{2}(:[0-9]{2})?)?"
+_ZONE: Final = f" ?(Z|{_OFFSET}|[CEMW]ET|[A-Z][A-Za-z_]+(/[A-Za-z0-9_+-]+)+)"
+_BLANKS: Final = "[ \t-\r]*"
+
+
+def _moment(name: str, kind: str) -> str:
+    """A text as a date or wall clock (real-hive.md 9): it must begin with a whole day of at most
+    four digits for the year; a zone is dropped, and a time of day that is none with all behind it.
+    A cast takes '2020' for its first day, and a time in a zone for that moment.
+    """
+    day = f"concat('00', regexp_extract({name}, '^{_BLANKS}{_DAY}(?![0-9])', 1))"
+    if kind == "date":
+        return f"try_cast({day} as date)"
+    form = f"^{_BLANKS}[0-9-]+[ Tt]{_CLOCK}[0-9]*{_ZONE}{_BLANKS}$"
+    clock = f"regexp_extract({name}, '{form}', 1)"
+    both = f"concat({day}, ' ', {clock})"
+    return f"coalesce(try_cast({both} as {kind}), try_cast({day} as {kind}))"
 
 
 def _wrapped(name: str, given: t.DataType, kind: str) -> str:
@@ -302,7 +327,7 @@ def _assigned(
     nested = (t.StructType, t.ArrayType, t.MapType)
     if isinstance(given, nested) or isinstance(kind, StructType | ListType | MapType):
         return text, given
-    return part(text, given, kind), spark_type(kind)
+    return part(text, given, kind), stored_type(kind)
 
 
 def _assigned_struct(
