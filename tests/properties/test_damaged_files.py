@@ -218,7 +218,7 @@ def fuzz(kind: str, root: Path, *, seed: int, count: int) -> Iterator[tuple[int,
         yield case, told
 
 
-@pytest.mark.parametrize("kind", sampled(KINDS, "storage", group=lambda kind: kind == "parquet"))
+@pytest.mark.parametrize("kind", sampled(KINDS, "storage", group=lambda _: "all"))
 def test_a_flipped_byte_gives_the_right_rows_or_names_the_file(kind: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, __file__, kind, str(tmp_path / "t"), str(FLIPS)],

@@ -310,6 +310,7 @@ def test_wrong_options_of_a_stream_of_changes_are_named(alone: Session, words: s
         Reader(alone, startingVersion="1").begin()
 
 
+@pytest.mark.long("connectors", "spark", "streaming")
 def test_a_query_tells_each_change_once_whatever_is_done_again(
     acid: Session, spark: SparkSession, tmp_path: Path
 ) -> None:

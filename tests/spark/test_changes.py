@@ -152,6 +152,7 @@ def test_sql_has_the_words_of_spark_and_of_delta(acid: Session, emp: AcidTable) 
         acid.sql("select * from table_changes('emp', 9)")
 
 
+@pytest.mark.long("connectors", "reading", "spark")
 @in_python
 def test_times_of_commits_serve_for_versions(
     acid: Session, spark: SparkSession, emp: AcidTable, tmp_path: Path

@@ -94,6 +94,7 @@ def _again(acid: Session, **settings: Any) -> Session:
     )
 
 
+@pytest.mark.long("compaction", "spark")
 @pytest.mark.jvm  # a Connect server is no Spark of the application's own
 def test_beside_an_application_its_own_spark_compacts_only_for_who_waits(
     acid: Session, asked: list[str]

@@ -45,6 +45,7 @@ def damaged(data, at, chance):
     return bytes(copy)
 
 
+@pytest.mark.long("spark", "storage")
 @pytest.mark.parametrize("compress", sampled(["ZLIB", "NONE"], "spark", "storage", group=type))
 def test_damaged_copies_never_kill_the_jvm(acid, rows, tmp_path, compress):
     acid.sql(f"create table t (id int, name string, x double) {ACID.format(compress)}")

@@ -146,6 +146,7 @@ def test_a_view_is_fresh_at_each_query_and_a_large_table_stays_as_it_was(
     spark.catalog.dropTempView("v")
 
 
+@pytest.mark.long("connectors", "spark")
 def test_filters_that_spark_would_hand_down_change_no_other_query(
     acid: Session, spark: SparkSession, load: Any
 ) -> None:

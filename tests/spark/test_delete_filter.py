@@ -77,6 +77,7 @@ def test_the_rows_left_are_the_same_however_the_deleted_ones_are_told(
     assert {p: tuple(rest) for p, *rest in found} == expected()
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @pytest.mark.parametrize("limits", [{}, {"EVENTS_HERE_MAX": 0}], ids=["bits", "join"])
 def test_a_partition_whose_number_does_not_fit_beside_the_rest_keeps_its_rows(
     limits: dict[str, Any], acid: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
@@ -100,6 +101,7 @@ def test_a_partition_whose_number_does_not_fit_beside_the_rest_keeps_its_rows(
     ]  # fmt: skip
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @pytest.mark.parametrize("many", [32, 1], ids=["a relation each", "one relation"])
 def test_partition_columns_may_be_called_as_event_columns(
     many: int, acid: Session, rows: Rows, monkeypatch: pytest.MonkeyPatch
@@ -114,6 +116,7 @@ def test_partition_columns_may_be_called_as_event_columns(
     assert rows("select row__id.writeid, operation from t where bucket = 6") == [(1, "U")]
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @pytest.mark.parametrize("many", [32, 1], ids=["a relation each", "one relation"])
 def test_a_directory_may_have_letters_of_a_pattern(
     many: int, acid: Session, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

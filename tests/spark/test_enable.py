@@ -433,6 +433,7 @@ def test_threads_of_a_session_are_enabled(acid: Session, spark: SparkSession) ->
     assert values(spark.table("emp")) == EMP + [(n, "x") for n in range(5, 9)]
 
 
+@pytest.mark.long("connectors", "spark", "streaming")
 def test_streams_into_tables(acid: Session, spark: SparkSession, tmp_path: Path) -> None:
     if spark.version < "4":
         pytest.skip("Spark 4 has streams of Python data sources")
@@ -441,14 +442,13 @@ def test_streams_into_tables(acid: Session, spark: SparkSession, tmp_path: Path)
     def rows() -> Any:
         return spark.readStream.schema("id int, name string").json(f"{tmp_path}/in").writeStream
 
-    for number, start in enumerate(
-        (
-            lambda stream: stream.toTable("emp"),
-            lambda stream: stream.toTable("made", format="hiveacid", partitionBy="name"),
-            lambda stream: stream.toTable("`a new-one`", format="hiveacid"),
-            lambda stream: stream.format("hiveacid").start(f"{tmp_path}/placed"),
-        )
-    ):
+    starts = (
+        lambda stream: stream.toTable("emp"),
+        lambda stream: stream.toTable("made", format="hiveacid", partitionBy="name"),
+        lambda stream: stream.toTable("`a new-one`", format="hiveacid"),
+        lambda stream: stream.format("hiveacid").start(f"{tmp_path}/placed"),
+    )
+    for number, start in enumerate(starts):
         checkpoint = str(tmp_path / f"checkpoint{number}")
         stream = rows().option("checkpointLocation", checkpoint).trigger(availableNow=True)
         start(stream).awaitTermination()

@@ -39,10 +39,10 @@ QUERIES = (
 )
 SETTINGS = (
     {},
-    {"spark.sql.orc.enableVectorizedReader": "false"},
     {"spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false"},
 )
 MORE_SETTINGS = (
+    {"spark.sql.orc.enableVectorizedReader": "false"},
     {"spark.sql.orc.enableNestedColumnVectorizedReader": "false"},
     {"spark.sql.optimizer.nestedSchemaPruning.enabled": "false"},
     {"spark.sql.caseSensitive": "true"},
@@ -100,6 +100,7 @@ def test_rows_are_right_whatever_the_session_is_set_to(
     assert "in_workers" not in routes
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @pytest.mark.parametrize(
     "limits", [{}, {"EVENTS_HERE_MAX": 0, "_PACKED_BITS": 0}], ids=["bits", "join"]
 )

@@ -161,6 +161,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -75,6 +75,7 @@ def test_partitions_and_stripes_without_such_rows_are_not_read(
     assert sorted(value.as_py() for batch in batches for value in batch.column(0)) == expected
 
 
+@pytest.mark.long("connectors", "reading", "spark")
 def test_a_frame_and_a_view_have_theirs(acid: Session, spark: SparkSession) -> None:
     acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
     acid.sql("insert into t values (1, 'a'), (2, 'b'), (3, 'b')")

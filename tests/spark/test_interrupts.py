@@ -90,6 +90,7 @@ def test_a_statement_is_taken_back_and_the_session_goes_on(
     assert [row[0] for row in acid.sql("select id from t").collect()] == [5]
 
 
+@pytest.mark.long("spark", "statements", "txn")
 def test_within_a_transaction_only_the_statement_is_taken_back(
     acid: Session,
     spark: SparkSession,

@@ -149,6 +149,7 @@ def test_null_keys_and_repeated_keys(acid: Session, joins: list[str]) -> None:
         merged(acid, "here", insert, twice)
 
 
+@pytest.mark.long("spark", "statements")
 def test_a_match_that_would_move_a_row_is_an_error(acid: Session, joins: list[str]) -> None:
     update = "when matched then update set *"
     source = taking("k, line, v, x, d, at, 7 p", update)
@@ -206,6 +207,7 @@ def test_times_are_wall_clocks_of_the_session(
     assert made == [("2020-01-01 10:00:00.123456",)]
 
 
+@pytest.mark.long("spark", "statements")
 def test_a_condition_that_fails_for_a_row_that_spark_would_not_ask(
     acid: Session, spark: SparkSession, joins: list[str]
 ) -> None:

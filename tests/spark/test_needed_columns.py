@@ -51,6 +51,7 @@ def test_some_columns_are_for_spark_the_part_of_a_table_that_they_are_of_flat_fi
     assert acid.sql("select sum(1) from wide where rand() >= 0").collect() == [(999,)]
 
 
+@pytest.mark.long("spark", "statements")
 @pytest.mark.jvm
 def test_a_star_that_only_asks_for_a_row_reads_no_columns_for_it(acid, rows, plans):
     columns = ", ".join(f"s{n} string" for n in range(20))

@@ -48,6 +48,7 @@ def test_rows_of_plain_values_need_no_spark_job(acid, rows):
     assert rows("select * from t") == [(1, HOSTILE), (2, None)]
 
 
+@pytest.mark.long("spark", "sql", "statements")
 def test_every_statement_that_changes_rows_takes_parameters(acid, rows):
     acid.sql(f"create table t (id int, name string) {ACID}")
     acid.sql("insert into t values (1,'a'),(2,'b'),(3,'c')")

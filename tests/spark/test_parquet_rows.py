@@ -188,7 +188,10 @@ def reads(acid: Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -
     return Reads(acid, spark, monkeypatch)
 
 
-@pytest.mark.parametrize("name", sampled(CASES, "spark", "storage"))
+@pytest.mark.parametrize(
+    "name",
+    sampled(CASES, "spark", "storage", group=lambda name: (CASES[name].expected, CASES[name].kind)),
+)
 def test_the_rows_are_those_that_spark_reads(
     reads: Reads,
     spark: SparkSession,

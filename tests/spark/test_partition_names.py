@@ -24,6 +24,7 @@ ROWS = (
 )
 
 
+@pytest.mark.long("layout", "spark", "statements")
 def test_decimals_and_timestamps_have_one_name_and_it_is_hives(acid, tmp_path, rows):
     acid.sql(
         "create table t (id int) partitioned by (x decimal(8,2), y decimal(18,18), ts timestamp)"
@@ -75,6 +76,7 @@ def test_partitions_with_other_names_for_their_values_stay_one_partition(acid, t
     assert len(list((tmp_path / "odd").glob("*/*"))) == 1
 
 
+@pytest.mark.long("layout", "spark", "statements")
 def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows):
     odd(acid, tmp_path, "n=7/ts=2024-01-01 00%3A00%3A00.0", "n=7/ts=2024-01-01 00%3A00%3A00")
     with pytest.raises(UnsupportedError, match="have the same values"):
@@ -87,6 +89,7 @@ def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows
     assert [row[0] for row in rows("select id from t")] == [1, 3, 3, 4]
 
 
+@pytest.mark.long("layout", "spark", "statements")
 def test_chars_are_padded_in_names_and_not_in_values(acid, tmp_path, rows):
     acid.sql(
         "create table t (id int) partitioned by (c char(4))"

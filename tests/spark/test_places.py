@@ -154,6 +154,7 @@ def change(spark: SparkSession, acid: Session, clauses: str) -> None:
     assert rows(acid, "select * from t") == sorted(expected.values(), key=str)
 
 
+@pytest.mark.long("spark", "storage")
 def test_of_attempts_that_overlap_the_rows_of_one_are_there(
     spark: SparkSession, acid: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ def test_minus_zero_is_found_as_zero(acid, format, rows):
         assert len(rows(f"select id from t where {condition}")) == 8, condition
 
 
+@pytest.mark.long("spark", "storage")
 @pytest.mark.parametrize("format", FORMATS)
 def test_floating_numbers_in_structs_are_compared_as_queries_do(acid, format, rows):
     acid.sql(
@@ -224,6 +225,7 @@ def test_a_multi_insert_and_a_ctas_into_insert_only_tables(acid, rows):
     assert (rows("select * from a"), rows("select * from b")) == ([(1,), (2,)], [(11, 1), (12, 1)])
 
 
+@pytest.mark.long("spark", "statements")
 def test_branches_of_a_multi_insert_go_to_one_plain_table(acid, rows):
     acid.sql("create table s (id int, p string) stored as orc")
     acid.sql("insert into s values (1, 'a'), (2, 'b'), (3, 'c')")
@@ -407,6 +409,7 @@ def test_a_file_whose_name_gives_no_row_ids_stops_the_conversion(acid, tmp_path)
 # -------------------------------------------------------------------- a LOCATION of its own
 
 
+@pytest.mark.long("layout", "spark", "statements")
 @pytest.mark.parametrize("properties", ["'transactional'='true'", "'x'='y'"])
 def test_a_partition_with_a_location_of_its_own_is_written_there(
     acid, spark, tmp_path, rows, layout, properties

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hiveacid.session import Session
 
 
+@pytest.mark.long("progress", "spark")
 @pytest.mark.parametrize("group", [None, "mine"])
 def test_the_jobs_of_a_block_are_measured_while_they_run(
     spark: SparkSession, tmp_path: Path, group: str | None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hiveacid.compaction.purge import PurgeReport
 
 
+@pytest.mark.long("compaction", "spark", "sql")
 def test_a_condition_with_a_function_a_subquery_and_an_alias(acid: Any) -> None:
     acid.sql(
         "create table emp (id int, v string) partitioned by (k string) stored as orc tblproperties "

@@ -53,6 +53,7 @@ def test_a_lookup_runs_no_job(bucketed, acid, routes, spark):
     assert routes == ["in_driver", "in_driver"]
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @here
 def test_few_rows_are_text_of_the_query(bucketed, acid, routes, rows, spark, monkeypatch):
     """One call to Spark: no DataFrame of the rows, and no view of it."""
@@ -184,6 +185,7 @@ def test_a_query_of_files_that_spark_knows_makes_few_calls_and_shows_the_rows_of
     assert rows(text) == [("V", 7), ("W", 8)]
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @pytest.mark.jvm
 def test_deletes_that_spark_knows_are_not_read_again_and_others_are(acid, spark, rows, monkeypatch):
     of_parts = "partitioned by (p int)"
@@ -235,6 +237,7 @@ def test_a_back_quote_in_a_name_is_no_column_of_nulls(acid, rows):
         assert rows("select k from q where upper(`c``d`) = 'Y'") == [(2,)]
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @pytest.mark.filterwarnings("ignore:The SQL config:UserWarning")  # over Connect
 def test_values_of_partitions_are_no_text_that_a_session_takes_otherwise(acid, rows, spark):
     acid.sql(f"create table odd (k int) partitioned by (p string) {ACID}")
@@ -263,6 +266,7 @@ def test_many_rows_of_few_stripes_go_through_arrow(acid, rows, routes, monkeypat
     assert routes == ["rows"]
 
 
+@pytest.mark.long("reading", "spark", "storage")
 @here
 def test_the_driver_decodes_nothing_where_a_range_leaves_out_no_stripe(
     acid, rows, routes, monkeypatch
@@ -297,6 +301,7 @@ def test_the_driver_decodes_nothing_where_a_range_leaves_out_no_stripe(
     assert routes == ["in_driver"]
 
 
+@pytest.mark.long("reading", "spark", "storage")
 def test_a_column_called_row_does_not_answer_for_its_neighbours(acid, rows, routes, monkeypatch):
     """Spark pushes down ``row.v``, which ORC looks for in the table's own ``row``."""
     monkeypatch.setattr(arrow_read, "ROWS_MAX", -1)

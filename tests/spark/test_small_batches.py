@@ -19,6 +19,8 @@ from hiveacid import read_arrow
 from hiveacid.errors import CardinalityError, ConversionError
 from hiveacid.session import Session
 
+LONG = pytest.mark.long("spark", "statements", "storage")
+
 pytestmark = [
     pytest.mark.jvm,
     pytest.mark.skipif(
@@ -112,6 +114,7 @@ def written(acid: Session, spark: SparkSession, few: int, changes: DataFrame, **
     return sorted(map(str, read_arrow(acid.table("emp")).read_all().to_pylist()))
 
 
+@pytest.mark.long("spark", "statements", "storage")
 def test_the_driver_writes_what_spark_would(
     acid: Session, spark: SparkSession, by_workers: list[str]
 ) -> None:
@@ -153,9 +156,9 @@ def test_the_driver_writes_what_spark_would(
     ("columns", "clauses"),
     [
         ("id int, pay int", "clustered by (id) into 3 buckets"),
-        ("id int", "partitioned by (pay int)"),
         ("id int", "partitioned by (pay string)"),
-        ("id int", "partitioned by (pay double)"),
+        pytest.param("id int", "partitioned by (pay int)", marks=LONG),
+        pytest.param("id int", "partitioned by (pay double)", marks=LONG),
     ],
 )
 def test_all_kinds_of_tables(

@@ -302,6 +302,7 @@ def test_each_branch_of_a_multi_insert_has_lateral_views_of_its_own(acid, rows):
     assert rows("select * from d") == [(1, 0), (2, 0)]
 
 
+@pytest.mark.long("spark", "statements")
 def test_branches_into_the_same_dynamic_partitions_are_one_insert(acid, rows):
     acid.sql("create table s (a int, b bigint, c string) stored as orc")
     acid.sql(f"insert into s values (1, {2**60 + 1}, 'x'), (2, 2, 'y'), (3, 3, 'x'), (4, 4, null)")
@@ -380,6 +381,7 @@ def test_braces_in_a_query_are_texts(acid, rows):
     assert rows("select concat('{', v, '}{v}{{'), v rlike '^a{1}$' from t") == [("{a}{v}{{", True)]
 
 
+@pytest.mark.long("spark", "sql")
 def test_words_of_sparks_for_queries(acid, rows):
     acid.sql(f"create table t (id int, v string, more struct<a:int>) {ACID}")
     acid.sql(f"create table s (id int, v string, more struct<a:int>) {ACID}")

@@ -133,6 +133,7 @@ def hiveacid_insert():
     return OperationType.INSERT
 
 
+@pytest.mark.long("spark", "statements", "storage")
 def test_analyze_stores_what_hive_stores(acid, known, rows, tmp_path):
     acid.sql(
         "create table t (i int, s varchar(5), d decimal(10,2), f double, b boolean, dt date,"

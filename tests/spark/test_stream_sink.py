@@ -111,6 +111,7 @@ def test_a_table_that_changes_under_the_stream(
     assert len(rows("select * from t")) == 3
 
 
+@pytest.mark.long("connectors", "spark", "streaming")
 def test_a_table_that_is_gone_is_not_made_anew_in_an_enabled_session(
     spark: SparkSession, stream: Stream, tmp_path: Path
 ) -> None:

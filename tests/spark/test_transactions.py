@@ -57,6 +57,7 @@ def test_one_row_is_changed_by_every_kind_of_statement(
     assert ids == {f"{n:04d}" for n in range(10)}
 
 
+@pytest.mark.long("spark", "statements", "txn")
 def test_an_overwrite_is_followed_by_every_kind_of_statement(acid: Session) -> None:
     acid.sql(f"create table t (id int, v string) partitioned by (k string) {ACID}")
     acid.sql("insert into t values (1, 'a', 'x'), (2, 'b', 'y')")

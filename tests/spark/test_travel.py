@@ -52,6 +52,7 @@ def test_a_query_names_versions(acid: Any, emp: Any, rows: Any) -> None:
     assert rows("select id, name from emp") == [(11, "Ann"), (2, "Jo")]
 
 
+@pytest.mark.long("model", "spark", "sql")
 def test_a_time_is_told_from_the_time_of_the_statement(acid: Any, emp: Any, rows: Any) -> None:
     for clause in (
         "timestamp as of current_timestamp() + interval 1 hour",
@@ -87,6 +88,7 @@ def test_a_view_may_be_of_then_or_read_as_of_then(acid: Any, emp: Any, rows: Any
         acid.sql("select * from now version as of 1")
 
 
+@pytest.mark.long("reading", "spark")
 def test_frames_of_then(acid: Any, emp: Any) -> None:
     def values(frame: Any) -> list[tuple[Any, ...]]:
         return sorted(tuple(row)[:2] for row in frame.collect())
@@ -103,6 +105,7 @@ def test_frames_of_then(acid: Any, emp: Any) -> None:
         emp.df(as_of_write_id=99)
 
 
+@pytest.mark.long("connectors", "reading", "spark")
 @pytest.mark.skipif(
     pyspark.__version__.startswith("3."), reason="PySpark 3.5 has no data sources in Python"
 )
@@ -115,6 +118,7 @@ def test_the_data_source_reads_versions(acid: Any, emp: Any, spark: Any) -> None
         reader.option("timestampAsOf", "2100-01-01").load("emp").collect()
 
 
+@pytest.mark.long("compaction", "statements")
 def test_statements_of_few_rows_are_explained_and_undone(acid: Any, emp: Any, rows: Any) -> None:
     deleted, updated, _ = emp.history()
     told = acid.explain_row("emp", where="id = 2", key="id").changes
@@ -130,6 +134,7 @@ def test_statements_of_few_rows_are_explained_and_undone(acid: Any, emp: Any, ro
     assert rows("select id, name from emp") == FIRST
 
 
+@pytest.mark.long("compaction", "storage")
 def test_columns_of_another_type_are_restored_as_their_files_show_them(acid: Any) -> None:
     acid.sql(f"create table t (id int, s struct<x:int>, d decimal(6,2)) {ACID}")
     acid.sql("insert into t select 1, named_struct('x', 5), 1.50")

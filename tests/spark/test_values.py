@@ -142,6 +142,7 @@ def test_what_does_not_fit_is_null_with_and_without_ansi(acid, rows, ansi):
     ]
 
 
+@pytest.mark.long("reading", "spark")
 @BOTH
 def test_wide_identities_are_filtered_with_and_without_ansi(acid, rows, ansi, tmp_path):
     """Identities whose ranges need most of 63 bits, and partitions on top."""
@@ -260,6 +261,7 @@ def test_numbers_beside_texts_are_texts(acid, rows):
     ]
 
 
+@pytest.mark.long("spark", "sql")
 def test_comparisons_of_two_types_leave_no_row_out(acid, rows, ansi):
     """What Spark says of them, which differs with and without ANSI."""
     columns = "n int, m decimal(5,2), f float"
@@ -275,6 +277,7 @@ def test_comparisons_of_two_types_leave_no_row_out(acid, rows, ansi):
         assert rows(f"select n from t where {condition}") == wanted, condition
 
 
+@pytest.mark.long("spark", "sql", "statements")
 def test_odd_names_of_columns(acid, spark, rows):
     names = ["select", "from", "a b", "dot.ted", "ünï", "1st", "group"]
     frame = spark.range(3).select(
@@ -312,6 +315,7 @@ def test_odd_names_of_fields(acid, spark, rows):
     assert rows("select id, s.`x y`, a[0].`order by` from t") == [(2, None, None), (3, 5, 6)]
 
 
+@pytest.mark.long("spark")
 def test_upper_case_in_a_frame(acid, spark, rows):
     frame = spark.createDataFrame([(1, "a", "X")], "ID int, Name string, PART string")
     table = acid.create_table("UP", frame, partitioned_by=["PART"])
@@ -320,6 +324,7 @@ def test_upper_case_in_a_frame(acid, spark, rows):
     assert rows("select id, NAME, Part from Up") == [(1, "A", "X")] * 2
 
 
+@pytest.mark.long("layout", "spark", "statements")
 def test_odd_partition_values(acid, rows, layout):
     acid.sql(f"create table t (id int) partitioned by (p string, q int) {ACID}")
     values = [
@@ -364,6 +369,7 @@ def test_no_rows(acid, spark, rows, layout):
     assert rows("select count(*) from u") == [(0,)]
 
 
+@pytest.mark.long("spark", "storage")
 def test_wide_rows(acid, spark, rows):
     frame = spark.range(50).select(*[(F.col("id") + n).alias(f"c{n}") for n in range(120)])
     acid.create_table("wide", frame)
@@ -374,6 +380,7 @@ def test_wide_rows(acid, spark, rows):
     ]
 
 
+@pytest.mark.long("spark", "storage")
 def test_a_frame_of_more_partitions_than_there_are_buckets(acid, spark, rows, monkeypatch):
     monkeypatch.setattr("hiveacid.spark.write.WRITERS_MAX", 3)
     frame = spark.range(0, 20, 1, 8).selectExpr("cast(id as int) id")

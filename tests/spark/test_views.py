@@ -22,6 +22,7 @@ def people(acid):
     acid.sql("insert into t values (1,'a',1),(2,'b',2),(3,'c',2)")
 
 
+@pytest.mark.long("spark", "sql", "statements")
 @pytest.mark.usefixtures("people")
 def test_views_over_views_keep_their_columns_and_their_database(acid, rows, tmp_path):
     acid.sql("create view v1 as select * from t where p = 2")

@@ -55,6 +55,7 @@ def test_input_file_name_is_the_file_of_each_row(acid, rows, tmp_path):
 DELETED = "('acid.fetch.deleted.rows'='true')"
 
 
+@pytest.mark.long("reading", "spark")
 def test_deleted_rows_are_read_where_the_query_asks_for_them(acid, rows):
     acid.sql(f"create table t (id int, v string) partitioned by (p int) {ACID}")
     acid.sql("insert into t values (1,'a',1),(2,'b',1),(3,'c',2)")
@@ -122,6 +123,7 @@ def test_samples_are_the_buckets_of_a_table(acid, rows, kind):
             acid.sql(f"select * from t tablesample (bucket {wrong})")
 
 
+@pytest.mark.long("reading", "spark", "statements")
 def test_statements_that_change_rows_may_name_their_files(acid, rows):
     acid.sql(f"create table t (id int, v string) {ACID}")
     acid.sql("insert into t values (1, 'a'), (2, 'b')")
@@ -138,6 +140,7 @@ def test_statements_that_change_rows_may_name_their_files(acid, rows):
     assert rows("select * from t") == [(1, "a"), (2, "delta_0000001_0000001_0000")]
 
 
+@pytest.mark.long("reading", "spark")
 def test_a_temporary_table_goes_by_its_name(acid, rows):
     acid.sql(f"create table scratch (id int) {ACID}")
     acid.sql(f"create temporary table scratch (id int, v string) {ACID}")

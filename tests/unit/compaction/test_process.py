@@ -104,7 +104,10 @@ def acid(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield made
 
 
-@pytest.mark.parametrize(("awaited", "processes"), [(True, 4), (False, 3)])
+@pytest.mark.parametrize(
+    ("awaited", "processes"),
+    [(True, 4), pytest.param(False, 3, marks=pytest.mark.long("compaction"))],
+)
 def test_processes_share_the_buckets_of_a_compaction(
     awaited: bool, processes: int, acid: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -370,6 +370,7 @@ def test_spark_without_a_session(tmp_path: Path) -> None:
 OPERATIONS = st.sampled_from([Operation.INSERT, Operation.UPDATE, Operation.DELETE])
 
 
+@pytest.mark.long("compaction", "storage")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     history=st.lists(

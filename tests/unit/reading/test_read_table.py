@@ -376,6 +376,7 @@ print(rows, text / 2**20, peak() - early)
 """
 
 
+@pytest.mark.long("reading", "storage")
 def test_memory_is_bounded_by_a_stripe_not_by_the_table(acid: Session, tmp_path: Path) -> None:
     acid.sql(
         "create table big (k bigint, text string) stored as orc "

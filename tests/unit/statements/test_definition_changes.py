@@ -76,6 +76,7 @@ def test_a_rename_leaves_a_directory_alone_that_is_there(
     assert kept.parent.exists()
 
 
+@pytest.mark.long("metastore", "statements", "txn")
 @pytest.mark.slow
 def test_a_conversion_that_is_killed_loses_nothing_and_can_be_repeated(
     acid: Session, metastore_url: str, tmp_path: Path

@@ -76,6 +76,7 @@ def test_who_inserts_beside_another_loses_neither_rows(tmp_path: Path) -> None:
         assert (found, done) == (["before", "first", "other"], True), at
 
 
+@pytest.mark.long("statements", "storage")
 def test_who_fails_takes_back_only_what_is_its_own(tmp_path: Path) -> None:
     operations, *_ = written_beside(tmp_path, "alone", at=-1, refused_at=None)
     failed = 0

@@ -210,6 +210,7 @@ def test_a_bucket_that_goes_is_no_empty_table(s3: S3Server, step: str) -> None:
         getattr(fs, step)(path)
 
 
+@pytest.mark.long("storage")
 def test_in_a_bucket_that_keeps_versions_what_is_deleted_is_gone(s3: S3Server, url: str) -> None:
     bucket = s3.bucket()
     body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
