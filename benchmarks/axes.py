@@ -23,6 +23,7 @@ import hiveacid
 from hiveacid.clock import SystemClock
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.schema import TXN_TO_WRITE_ID, TXNS
+from hiveacid.metastore.sql.txns import highest_txn
 from hiveacid.model.tables import TableName
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def fill_committed(metastore: SqlMetastore, count: int) -> None:
     }
     of_table = {"T2W_DATABASE": _NAME.database, "T2W_TABLE": _NAME.table}
     with metastore.database.schema_change() as unit:
-        first = unit.dialect.next_txn_id(unit.channel)
+        first = highest_txn(unit) + 1
         for start in range(first, first + count, 10_000):
             ids = range(start, min(start + 10_000, first + count))
             txns = [{"TXN_ID": one, **fixed} for one in ids]

@@ -17,7 +17,7 @@ from hiveacid.metastore.api import Metastore, OwnDatabase, own
 from hiveacid.metastore.connect import Opening, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.metastore.upkeep import CompactionOptions
-from hiveacid.model.tables import Database, TableName
+from hiveacid.model.tables import Database
 from hiveacid.settings import Settings
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.locations import one_name, root_of
@@ -96,15 +96,6 @@ class Client:
         if name.lower() == DEFAULT_DATABASE:
             return self.warehouse
         return f"{self.warehouse}/{name.lower()}.db"
-
-    def table_location(self, name: TableName) -> str:
-        """Where a new table goes: below its database's location.
-
-        Raises:
-            NotFoundError: no such database.
-        """
-        database = self.metastore.get_database(name.database)
-        return f"{database.location.rstrip('/')}/{name.table}"
 
     def close(self) -> None:
         """End background work and give connections back."""

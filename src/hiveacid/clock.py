@@ -91,15 +91,6 @@ def _stop_all() -> None:
         join(_AT_EXIT_S)
 
 
-class NoThreads:
-    """No background work: whoever made this does it."""
-
-    def every(self, seconds: float, work: Callable[[], None], *, name: str) -> Callable[[], None]:
-        """Nothing is started."""
-        del seconds, work, name
-        return lambda: None
-
-
 class Loop:
     """Calls ``work`` now, and again ``pause_s`` after it has ended, until it is closed.
 

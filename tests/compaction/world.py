@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from tests.metastores import NoThreads
 
 import hiveacid
 from hiveacid.client import DEFAULT_DATABASE, Client
-from hiveacid.clock import NoThreads
 from hiveacid.compaction.cleaner import Cleaned, Cleaner
 from hiveacid.compaction.rewrites import rewrite
 from hiveacid.compaction.worker import CompactionResult, Step, Worker

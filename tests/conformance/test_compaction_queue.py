@@ -18,6 +18,7 @@ from tests.conformance.compaction_steps import (
     work,
     write,
 )
+from tests.metastores import table_rows
 
 from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
@@ -292,7 +293,7 @@ def test_what_aborted_writers_left_is_found_retried_and_forgotten(
     (rest,) = queue.find_aborts_to_clean(threshold=0, age_ms=-1)
     queue.mark_cleaned(rest, aborted_write_ids=[given[txns[1]], given[txns[2]]])
     assert queue.find_aborts_to_clean(threshold=0, age_ms=-1) == ()
-    left = [row["TC_TXNID"] for row in queue.database.table_rows("TXN_COMPONENTS")]
+    left = [row["TC_TXNID"] for row in table_rows(queue, "TXN_COMPONENTS")]
     assert left == [txns[2]], "what is open is never forgotten"
 
 
@@ -309,7 +310,7 @@ def test_a_failed_compaction_is_forgotten_apart_from_writers(queue: SqlMetastore
     queue.commit_txn(txn)
 
     def known() -> set[int]:
-        return {row["TC_TXNID"] for row in queue.database.table_rows("TXN_COMPONENTS")}
+        return {row["TC_TXNID"] for row in table_rows(queue, "TXN_COMPONENTS")}
 
     assert known() == {writer, failed}
     queue.mark_cleaned(entry_of(queue, entry.id))

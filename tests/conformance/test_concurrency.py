@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.conformance import allocating
 from tests.forked import exit_statuses
+from tests.metastores import table_rows
 from tests.postgres import PostgresServer
 
 from hiveacid.client import Client, open_client
@@ -47,7 +48,7 @@ def table(client: Client) -> Table:
     made = Table(
         NAME,
         (Column("a", parse_type("int")),),
-        client.table_location(NAME),
+        f"{client.warehouse}/{NAME.table}",
         properties={"transactional": "true"},
     )
     client.metastore.create_table(made)
@@ -82,7 +83,8 @@ def test_four_processes_that_make_a_new_metastore_get_different_write_ids(
     assert all(ids == sorted(ids) for ids in given)
     assert sorted(one for ids in given for one in ids) == list(range(1, 101))
     with connect(url, clock=SystemClock()) as metastore:
-        assert metastore.get_open_txns().ids == ()
+        left = metastore.get_open_txns()
+        assert left.open == left.aborted == ()
         (valid,) = metastore.valid_write_ids([NAME])
         assert (valid.hwm, valid.exceptions) == (100, ())
 
@@ -138,7 +140,7 @@ def test_of_clients_that_do_the_housekeeping_at_once_one_does(client: Client) ->
             ran = [one.result(timeout=300) for one in [pool.submit(run) for _ in range(4)]]
         assert sum(ran) <= 1
     assert isinstance(client.metastore, SqlMetastore)
-    rows = client.metastore.database.table_rows("AUX_TABLE")
+    rows = table_rows(client.metastore, "AUX_TABLE")
     keys = [row["MT_KEY1"] for row in rows]
     assert "HouseKeeper" in keys
     assert len(set(keys)) == len(keys)

@@ -290,7 +290,7 @@ def test_a_killed_writer_leaves_no_column(
     process.start()
     process.join()
     assert process.exitcode == 9
-    (left,) = acid.client.metastore.get_open_txns().ids
+    (left,) = acid.client.metastore.get_open_txns().open
     acid.abort_transactions(int(left))
     assert (columns(acid), len(rows(acid))) == (before, 1)
     acid.table("t").insert([{"id": 3, "c": "text"}], evolve=True)

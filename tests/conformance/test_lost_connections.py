@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from tests.metastores import table_rows
 from tests.postgres import PostgresServer
 from tests.proxy import Cut, Proxy, proxy
 
@@ -45,7 +46,7 @@ def test_a_commit_whose_answer_is_lost_takes_place_once(
 
     way.cut_once(COMMIT, when)
     assert metastore.allocate_write_ids([txn], NAME) == {txn: 1}
-    assert len(metastore.database.table_rows("TXN_TO_WRITE_ID")) == 1
+    assert len(table_rows(metastore, "TXN_TO_WRITE_ID")) == 1
 
     way.cut_once(COMMIT, when)
     assert metastore.create_database(Database("d", "/d"))

@@ -53,7 +53,7 @@ class Rows:
         self.table = Table(
             NAME,
             (Column("a", parse_type("int")),),
-            client.table_location(NAME),
+            f"{client.warehouse}/{NAME.table}",
             keys,
             properties={"transactional": "true"},
         )

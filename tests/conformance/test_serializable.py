@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.metastores import table_rows
 
 from hiveacid.client import Client, open_client
 from hiveacid.errors import ConflictError
@@ -37,7 +38,7 @@ def _table(client: Client, name: str, *, partitioned: bool = False, **properties
     made = Table(
         full,
         (Column("a", parse_type("int")),),
-        client.table_location(full),
+        f"{client.warehouse}/{name}",
         (Column("k", parse_type("string")),) if partitioned else (),
         properties={"transactional": "true", **properties},
     )
@@ -182,7 +183,7 @@ def test_housekeeping_keeps_what_an_open_transaction_does_not_see(client: Client
         _commit(reader)
     assert caught.value.context["winner"] == early.id
     client.metastore.run_housekeeping(interval_s=0)
-    rows = client.metastore.database.table_rows("COMPLETED_TXN_COMPONENTS")  # type: ignore[attr-defined]
+    rows = table_rows(client.metastore, "COMPLETED_TXN_COMPONENTS")
     assert [row["CTC_TXNID"] for row in rows] == [late.id]
 
 
@@ -195,7 +196,7 @@ def test_a_lease_does_not_keep_it(client: Client) -> None:
             _commit(txn)
         client.metastore.run_housekeeping(interval_s=0)
         lease.close()
-    rows = client.metastore.database.table_rows("COMPLETED_TXN_COMPONENTS")  # type: ignore[attr-defined]
+    rows = table_rows(client.metastore, "COMPLETED_TXN_COMPONENTS")
     assert [row["CTC_TXNID"] for row in rows] == [late.id]
 
 

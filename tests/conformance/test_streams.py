@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.metastores import table_rows
 
 import hiveacid
 from hiveacid import read_arrow
@@ -154,7 +155,7 @@ def recorded(acid: Session) -> list[tuple[int, str | None]]:
     """What is recorded of transactions that have not committed."""
     store = acid.client.metastore
     assert isinstance(store, SqlMetastore)
-    rows = store.database.table_rows("TXN_COMPONENTS")
+    rows = table_rows(store, "TXN_COMPONENTS")
     return sorted((row["TC_WRITEID"], row["TC_PARTITION"]) for row in rows)
 
 

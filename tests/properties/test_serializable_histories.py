@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.metastores import NoThreads
 from tests.scenarios.key_values import KeyValues
 
 from hiveacid.client import Client, open_client
-from hiveacid.clock import NoThreads
 from hiveacid.errors import ConflictError
 from hiveacid.model.tables import Isolation
 from hiveacid.settings import Settings

@@ -124,7 +124,7 @@ def _create(client: Client, name: str) -> Table:
     made = Table(
         full,
         (Column("k", parse_type("int")), Column("v", parse_type("int"))),
-        client.table_location(full),
+        f"{client.warehouse}/{name}",
         properties={"transactional": "true"},
     )
     client.metastore.create_table(made)

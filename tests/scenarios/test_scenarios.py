@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.metastores import NoThreads
 from tests.scenarios.running import Scenario, load_scenarios, run_scenario
 
 from hiveacid.client import open_client
-from hiveacid.clock import NoThreads
 from hiveacid.settings import Settings
 
 SCENARIOS = load_scenarios(Path(__file__).parent)

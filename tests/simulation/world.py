@@ -17,11 +17,11 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+from tests.metastores import NoThreads
 from tests.simulation.database import connect_faulty
 from tests.simulation.scheduler import Killed, Scheduler
 
 from hiveacid.client import Client
-from hiveacid.clock import NoThreads
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.compactions import CompactionId
 from hiveacid.session import Session

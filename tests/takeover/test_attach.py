@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import create_engine
 from tests.golden.tables import golden_answer, golden_meta
+from tests.metastores import table_rows
 from tests.postgres import PostgresServer
 from tests.recorded import golden_path
 
@@ -373,7 +374,7 @@ def test_a_kill_in_the_middle_leaves_nothing(
 ) -> None:
     given = golden("h02_aborted_part", tmp_path / "t")
     store = acid.client.metastore
-    before = store.database.table_rows("TBLS"), store.database.table_rows("TXN_TO_WRITE_ID")
+    before = table_rows(store, "TBLS"), table_rows(store, "TXN_TO_WRITE_ID")
 
     def fail(*_: object, **__: object) -> None:
         raise MetastoreError("killed")
@@ -383,11 +384,11 @@ def test_a_kill_in_the_middle_leaves_nothing(
             patch.setattr(f"hiveacid.metastore.sql.takeover.{step}", fail)
             acid.attach(**given)
         assert (
-            store.database.table_rows("TBLS"),
-            store.database.table_rows("TXN_TO_WRITE_ID"),
+            table_rows(store, "TBLS"),
+            table_rows(store, "TXN_TO_WRITE_ID"),
         ) == before
-        assert store.database.table_rows("PARTITIONS") == []
-        assert store.database.table_rows("NEXT_WRITE_ID") == []
+        assert table_rows(store, "PARTITIONS") == []
+        assert table_rows(store, "NEXT_WRITE_ID") == []
     acid.attach(**given)
     assert len(rows(acid)) == 2
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.metastores import NoThreads
 from tests.vectors.compaction import Result
 
 from hiveacid.client import Client
-from hiveacid.clock import NoThreads
 from hiveacid.compaction.cleaner import Cleaner, CleaningOutcome
 from hiveacid.compaction.initiator import Initiator
 from hiveacid.compaction.worker import Worker

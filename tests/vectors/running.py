@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.metastores import table_rows
 from tests.vectors.columns import COUNT_COLUMNS
 from tests.vectors.compaction import (
     CompactionOperations,
@@ -33,6 +34,7 @@ from hiveacid.errors import (
 from hiveacid.metastore.api import LockResponse
 from hiveacid.metastore.connect import SqlMetastore, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.metastore.sql.txns import highest_txn
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, LockId, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
@@ -200,16 +202,16 @@ class _Run(CompactionOperations, CompactorOperations):
 
     def _op_skip_txn_ids(self, n: int) -> None:
         with self._metastore.database.write() as unit:
-            following = unit.dialect.next_txn_id(unit.channel)
-            unit.dialect.set_next_txn_id(unit.channel, following + n)
+            unit.dialect.set_next_txn_id(unit.channel, highest_txn(unit) + 1 + n)
 
     def _op_get_open_txns(self, exclude_types: list[str] | None = None) -> Result:
         found = self._metastore.get_open_txns(exclude_types=_types(exclude_types or []))
+        txns = sorted((*found.open, *found.aborted))
         return {
             "hwm": found.hwm,
-            "txns": list(found.ids),
+            "txns": txns,
             "aborted": list(found.aborted),
-            "aborted_bits": [at for at, txn in enumerate(found.ids) if txn in found.aborted],
+            "aborted_bits": [at for at, txn in enumerate(txns) if txn in found.aborted],
             "min_open": found.min_open,
         }
 
@@ -382,7 +384,7 @@ class _Run(CompactionOperations, CompactorOperations):
         return {
             "n": sum(
                 all(row[columns[key]] == wanted for key, wanted in conditions.items())
-                for row in self._metastore.database.table_rows(what)
+                for row in table_rows(self._metastore, what)
             )
         }
 

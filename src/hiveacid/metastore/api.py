@@ -64,11 +64,6 @@ class OpenTxns:
     aborted: tuple[TxnId, ...]
     min_open: TxnId | None
 
-    @property
-    def ids(self) -> tuple[TxnId, ...]:
-        """Open and aborted ids, sorted."""
-        return tuple(sorted((*self.open, *self.aborted)))
-
 
 @dataclass(frozen=True, slots=True)
 class LockResponse:

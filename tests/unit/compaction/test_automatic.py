@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tests.metastores import NoThreads
 from tests.unit.compaction.quick import (
     ACID,
     DELTAS,
@@ -25,7 +26,7 @@ from tests.unit.compaction.quick import (
 )
 
 from hiveacid.client import Client, open_client
-from hiveacid.clock import DaemonThreads, NoThreads
+from hiveacid.clock import DaemonThreads
 from hiveacid.compaction.compactor import CompactionService, Compactor, ServiceOptions, run_once
 from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED

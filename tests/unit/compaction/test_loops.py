@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+from tests.metastores import NoThreads
 
-from hiveacid.clock import DaemonThreads, Loop, NoThreads, SystemClock
+from hiveacid.clock import DaemonThreads, Loop, SystemClock
 from hiveacid.compaction.metrics import (
     ERRORS,
     FINISHED,

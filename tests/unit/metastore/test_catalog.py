@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.metastores import table_rows
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
@@ -70,7 +71,7 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(catalog: SqlMetasto
         catalog.drop_database("sales")
     catalog.drop_database("sales", cascade=True)
     assert catalog.list_databases() == ()
-    assert catalog.database.table_rows("TBLS") == []
+    assert table_rows(catalog, "TBLS") == []
     with pytest.raises(NotFoundError):
         catalog.drop_database("sales")
 
@@ -184,7 +185,7 @@ def test_a_table_created_again_starts_at_write_id_one(catalog: SqlMetastore) -> 
     with pytest.raises(NotFoundError):
         catalog.drop_table(NAME)
     for table in ("SDS", "CDS", "SERDES", "COLUMNS_V2", "TABLE_PARAMS", "TXN_TO_WRITE_ID"):
-        assert catalog.database.table_rows(table) == []
+        assert table_rows(catalog, table) == []
     catalog.create_table(TABLE)
     assert catalog.valid_write_ids([NAME])[0].hwm == 0
 
@@ -196,7 +197,7 @@ def test_partitions_are_added_once_and_listed_by_name(catalog: SqlMetastore) -> 
     assert catalog.add_partitions(NAME, [replace(first, location="/other")]) == ()
     assert catalog.list_partitions(NAME) == (default, first)
     assert catalog.get_partition(NAME, first.values) == first
-    names = sorted(row["PART_NAME"] for row in catalog.database.table_rows("PARTITIONS"))
+    names = sorted(row["PART_NAME"] for row in table_rows(catalog, "PARTITIONS"))
     assert names == [
         "day=2024-01-01/kind=__HIVE_DEFAULT_PARTITION__",
         "day=2024-01-02/kind=a%2Fb%3Dc",

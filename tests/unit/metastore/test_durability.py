@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.metastores import table_rows
 
 import hiveacid
 from hiveacid.clock import SystemClock
@@ -129,7 +130,7 @@ def test_a_statement_that_writes_waits_for_the_disk_at_its_write_id_and_its_comm
 
         def look(file: int) -> None:
             del file
-            rows = acid.client.metastore.database.table_rows("TXN_COMPONENTS")
+            rows = table_rows(acid.client.metastore, "TXN_COMPONENTS")
             recorded.append([row["TC_TABLE"] for row in rows])
 
         for name in "tu":

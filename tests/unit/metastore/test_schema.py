@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, inspect
+from tests.metastores import table_rows
 from tests.postgres import PostgresServer
 
 from hiveacid.clock import SystemClock
@@ -64,7 +65,7 @@ def test_the_oldest_schema_with_all_migrations_is_the_declared_one(
         connection.exec_driver_sql('INSERT INTO "HIVEACID_VERSION" VALUES (1)')
     with connect(url, clock=SystemClock(), opening=Opening.UPGRADE) as upgraded:
         assert schema_differences(upgraded.database) == ()
-        assert upgraded.database.table_rows("HIVEACID_VERSION") == [
+        assert table_rows(upgraded, "HIVEACID_VERSION") == [
             {"SCHEMA_VERSION": schema.SCHEMA_VERSION}
         ]
     fresh = new_database()

@@ -8,6 +8,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.metastores import table_rows
 
 from hiveacid.metastore.connect import SqlMetastore
 from hiveacid.model.commits import ColumnStatistics, StatisticsChange, initial_statistics
@@ -117,7 +118,7 @@ def test_analyze_counts_only_if_nobody_came_between(whole: SqlMetastore) -> None
     assert whole.row_count(T, _seen(whole)) == 9
     assert whole.column_statistics(T, "ID") == found
     whole.drop_table(T)
-    assert whole.database.table_rows("TAB_COL_STATS") == []
+    assert table_rows(whole, "TAB_COL_STATS") == []
 
 
 def test_partitions_are_counted_one_by_one(parts: SqlMetastore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import delete, select
+from tests.metastores import table_rows
 
 from hiveacid.errors import InvalidInputError, NotFoundError, TransactionError
 from hiveacid.metastore.connect import SqlMetastore
@@ -126,8 +127,8 @@ def test_committed_transactions_do_not_pile_up(metastore: SqlMetastore, clock: M
         metastore.commit_txn(txn)
     clock.advance_ms(5_000)
     metastore.run_housekeeping(interval_s=60)
-    assert len(metastore.database.table_rows("TXNS")) == 1
-    assert metastore.database.table_rows("TXN_TO_WRITE_ID") == []
+    assert len(table_rows(metastore, "TXNS")) == 1
+    assert table_rows(metastore, "TXN_TO_WRITE_ID") == []
     assert metastore.valid_write_ids([T])[0].hwm == 50
 
 

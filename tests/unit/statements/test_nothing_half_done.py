@@ -14,12 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from tests.compaction.world import open_world
+from tests.metastores import NoThreads
 from tests.postgres import PostgresServer
 from tests.sampling import sampled
 
 import hiveacid
 from hiveacid.client import Client
-from hiveacid.clock import NoThreads
 from hiveacid.errors import (
     AcidError,
     InvalidInputError,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.metastores import NoThreads
 
 from hiveacid.client import Client, open_client
-from hiveacid.clock import NoThreads
 from hiveacid.model.tables import Column, Table, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.settings import Settings
@@ -46,7 +46,7 @@ def _make(client: Client, name: str, *, partitioned: bool) -> Table:
     made = Table(
         full,
         (Column("a", parse_type("int")),),
-        client.table_location(full),
+        f"{client.warehouse}/{name}",
         (Column("k", parse_type("string")),) if partitioned else (),
         properties={"transactional": "true"},
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.metastores import table_rows
 
 from hiveacid.client import Client
 from hiveacid.errors import (
@@ -153,7 +154,7 @@ def test_updates_conflict_by_partition(
 
 
 def _components(client: Client) -> list[tuple[str | None, str, int | None]]:
-    rows = client.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
+    rows = table_rows(client.metastore, "TXN_COMPONENTS")
     return sorted(
         (row["TC_PARTITION"] or "", row["TC_OPERATION_TYPE"], row["TC_WRITEID"]) for row in rows
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.interrupts import pressed_after
+from tests.metastores import table_rows
 
 import hiveacid
 from hiveacid.client import Client
@@ -277,7 +278,7 @@ def test_the_records_of_what_is_taken_back_are_taken_back(
     with steps.unit.statement():  # recorded anew, not taken for recorded
         change(partitioned, WriteKind.UPDATE, "k=x")
     steps.unit.commit(overlap=lambda *_: ())
-    rows = client.metastore.database.table_rows("WRITE_SET")  # type: ignore[attr-defined]
+    rows = table_rows(client.metastore, "WRITE_SET")
     assert sorted((row["WS_TABLE"], row["WS_OPERATION_TYPE"]) for row in rows) == [
         ("p", "d"),
         ("t", "d"),
@@ -385,6 +386,6 @@ def test_a_second_commit_is_an_error_and_nothing_is_left_undone(
 
 
 def _records(client: Client) -> list[tuple[str, str | None, str]]:
-    rows = client.metastore.database.table_rows("TXN_COMPONENTS")  # type: ignore[attr-defined]
+    rows = table_rows(client.metastore, "TXN_COMPONENTS")
     found = [(row["TC_TABLE"], row["TC_PARTITION"], row["TC_OPERATION_TYPE"]) for row in rows]
     return sorted(found, key=lambda one: (one[0], one[1] or "", one[2]))

@@ -235,10 +235,6 @@ class Dialect:
         """Let the next transaction get this id."""
 
     @abstractmethod
-    def next_txn_id(self, channel: Channel) -> int:
-        """The id the next transaction will get."""
-
-    @abstractmethod
     def timestamp(self, epoch_ms: int) -> Any:
         """A value for a timestamp column."""
 

@@ -21,14 +21,13 @@ from operator import itemgetter
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Insert, insert, or_, select
+from sqlalchemy import Connection, Insert, insert, or_
 from sqlalchemy import Table as SqlTable
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
-from hiveacid.metastore.sql import schema
 from hiveacid.metastore.sql.dialect import Answer, Channel, Dialect, Outcome, Row, UnitKind
 from hiveacid.metastore.upkeep import CompactionOptions
 
@@ -245,12 +244,6 @@ class Database:
     def schema_change(self) -> AbstractContextManager[Unit]:
         """A unit whose ``connection`` SQLAlchemy may use, for what makes and changes tables."""
         return self._writer(UnitKind.SCHEMA)
-
-    def table_rows(self, name: str) -> list[dict[str, Any]]:
-        """All rows of one table, for inspection and tests."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(select(schema.METADATA.tables[name]))
-            return [dict(row) for row in rows.mappings()]
 
     def close(self) -> None:
         """Close all connections; those of the process that this one is a fork of stay its."""

@@ -134,12 +134,6 @@ class PostgresDialect(Dialect):
             f"SELECT setval(pg_get_serial_sequence('\"TXNS\"', 'TXN_ID'), {next_id:d}, false)"
         )
 
-    def next_txn_id(self, channel: Channel) -> int:
-        """Look at the sequence without taking from it."""
-        ((name,),) = channel.send("SELECT pg_get_serial_sequence('\"TXNS\"', 'TXN_ID')").rows()
-        ((last, called),) = channel.send(f"SELECT last_value, is_called FROM {name}").rows()
-        return int(last) + int(called)
-
     def timestamp(self, epoch_ms: int) -> Any:
         """Without time zone, UTC."""
         return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).replace(tzinfo=None)

@@ -159,11 +159,6 @@ class SqliteDialect(Dialect):
         if not channel.send("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", last).count():
             channel.send("INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", last)
 
-    def next_txn_id(self, channel: Channel) -> int:
-        """Read SQLite's own sequence table."""
-        rows = channel.send("SELECT seq FROM sqlite_sequence WHERE name = 'TXNS'").rows()
-        return int(rows[0][0]) + 1 if rows else 1
-
     def timestamp(self, epoch_ms: int) -> Any:
         """SQLAlchemy's text form of a timestamp on SQLite, UTC."""
         moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc)
