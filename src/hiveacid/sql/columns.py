@@ -45,6 +45,8 @@ _PRIMITIVES = {
     "TIMESTAMP_NTZ": "timestamp",
 }
 
+_NESTED = ("ARRAY", "MAP", "STRUCT", "UNIONTYPE")
+
 
 def parse_column_type(cursor: Cursor) -> HiveType:
     """A type at the cursor.
@@ -66,7 +68,7 @@ def parse_column_type(cursor: Cursor) -> HiveType:
         return _decimal(cursor)
     if word in ("CHAR", "VARCHAR"):
         return _characters(cursor)
-    if word in ("ARRAY", "MAP", "STRUCT", "UNIONTYPE") and cursor.peek(1).key in ("<", "<>"):
+    if word in _NESTED and cursor.peek(1).key in ("<", "<>"):
         return _complex(cursor)
     raise cursor.unrecognized("column type")
 
@@ -102,6 +104,8 @@ def _complex(cursor: Cursor) -> HiveType:
     if word == "ARRAY":
         found: HiveType = ListType(parse_column_type(cursor))
     elif word == "MAP":
+        if cursor.key in _NESTED:  # no key that Hive can read
+            raise cursor.unrecognized("primitive type specification")
         key = parse_column_type(cursor)
         cursor.expect(",")
         found = MapType(key, parse_column_type(cursor))

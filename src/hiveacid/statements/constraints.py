@@ -153,7 +153,8 @@ def constraint_properties(wanted: Constraints) -> dict[str, str]:
 
 
 def check_constraint_texts(columns: Sequence[Column], wanted: Constraints) -> None:
-    """A DEFAULT literal has its column's type; a CHECK names columns of the table and no query.
+    """A DEFAULT literal has its column's type; a CHECK is of one row: no query,
+    no aggregate, no window, no function that makes rows.
 
     Raises:
         InvalidInputError: 10326.
@@ -170,16 +171,23 @@ def check_constraint_texts(columns: Sequence[Column], wanted: Constraints) -> No
                 column=column,
             )
     for text in wanted.checks:
-        if _QUERY.search(text):
+        beyond = _BEYOND_A_ROW.search(_QUOTED.sub("''", text))
+        if beyond is not None:
+            what = "Subqueries" if beyond["query"] else f"{beyond['call']}(...)"
             raise InvalidInputError(
                 f"Invalid Constraint syntax Invalid CHECK constraint expression: {text}. Invalid "
-                "Constraint syntax Subqueries are not allowed in Check Constraints",
+                f"Constraint syntax {what} are not allowed in Check Constraints",
                 code=10326,
             )
 
 
 _DEFAULTS_OF: Final = {"string": ("string", "char", "varchar"), "int": ("int",)}
-_QUERY: Final = re.compile(r"\(\s*select\b", re.IGNORECASE)
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
+_BEYOND_A_ROW: Final = re.compile(
+    r"(?P<query>\(\s*select\b)|\b(?P<call>over|count|sum|avg|min|max|collect_\w+|"
+    r"std|stddev\w*|var_\w+|variance|percentile\w*|explode|posexplode|inline|stack|json_tuple|parse_url_tuple)\s*\(",
+    re.IGNORECASE,
+)
 _INTEGER: Final = re.compile(r"-?\d+")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hiveacid.errors import FormatError, InvalidInputError, NotFoundError
+from hiveacid.errors import FormatError, InvalidInputError, NotFoundError, SqlSyntaxError
 from hiveacid.session import Session, connect
 
 pytestmark = pytest.mark.slow
@@ -279,6 +279,9 @@ def test_partitions_are_shown_by_condition_order_and_limit(acid: Session) -> Non
         "create table x (id string default 1)": 10326,
         "create table x (id int check (id in (select 1)))": 10326,
         "alter table t add constraint c check (id in (select 1))": 10326,
+        "create table x (id int check (count(id) > 1))": 10326,
+        "create table x (id int check (row_number() over () > 1))": 10326,
+        "alter table t add constraint c check (explode(array(id)) > 1)": 10326,
     }.items(),
 )
 def test_refused_with_hives_number(acid: Session, text: str, code: int) -> None:
@@ -287,6 +290,18 @@ def test_refused_with_hives_number(acid: Session, text: str, code: int) -> None:
         acid.sql(text)
     assert caught.value.code == code
     acid.sql("alter table t unset tblproperties if exists ('nosuch')")
+    acid.sql("create table y (s string check (cast(s as varchar(2)) <> 'count(x)'))")
+
+
+@pytest.mark.parametrize("key", ["array<int>", "map<int,int>", "struct<a:int>"])
+def test_keys_of_maps_are_primitive(acid: Session, key: str) -> None:
+    acid.sql("create table t (id int)")
+    for text in (
+        f"create table x (m map<{key},int>)",
+        f"alter table t add columns (m map<{key},int>)",
+    ):
+        with pytest.raises(SqlSyntaxError, match="in primitive type specification"):
+            acid.sql(text)
 
 
 def test_change_column_takes_a_constraint(acid: Session) -> None:
