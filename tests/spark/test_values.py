@@ -261,6 +261,18 @@ def test_numbers_beside_texts_are_texts(acid, rows):
     ]
 
 
+def test_dates_times_and_doubles_beside_texts_are_texts(acid, rows):
+    """Spark has no common type of them in VALUES."""
+    acid.sql(f"create table t (i int, s string, m decimal(5,2), d date) {ACID}")
+    acid.sql("""insert into t values (1, date'2020-01-01', 1.25e1, '2020-01-01'),
+        (2, 'x', '2.345', date'2020-01-02'), (3, 2e7, 1, timestamp'2020-01-03 10:00:00.5')""")
+    assert rows("select *, cast(d as string) from t order by i") == [
+        (1, "2020-01-01", Decimal("12.50"), date(2020, 1, 1), "2020-01-01"),
+        (2, "x", Decimal("2.35"), date(2020, 1, 2), "2020-01-02"),
+        (3, "2.0E7", Decimal("1.00"), date(2020, 1, 3), "2020-01-03"),
+    ]
+
+
 @pytest.mark.long("spark", "sql")
 def test_comparisons_of_two_types_leave_no_row_out(acid, rows, ansi):
     """What Spark says of them, which differs with and without ANSI."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
@@ -198,7 +197,7 @@ def _values(cursor: Cursor) -> Any:
     cursor.expect("VALUES")
     literals = literal_rows(cursor)
     if literals is not None and cursor.at_end():
-        return Literals(_numbers_beside_texts(literals.rows))
+        return literals
     cursor.at = start + 1
     parser = QueryParser(cursor)
     rows = []
@@ -248,21 +247,6 @@ def literal_rows(cursor: Cursor) -> Literals | None:
         return Literals(cursor.listed(lambda _: cursor.in_parentheses(literal_value)))
     except (NotLiteralError, SqlSyntaxError):
         return None
-
-
-def _numbers_beside_texts(rows: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
-    """The rows; numbers and booleans in a column of texts are texts, as in Hive."""
-    texts = [str in {type(value) for value in column} for column in zip_longest(*rows)]
-    return tuple(
-        tuple(_as_text(value) if texts[at] else value for at, value in enumerate(row))
-        for row in rows
-    )
-
-
-def _as_text(value: object) -> object:
-    if isinstance(value, Decimal):
-        return format(value.normalize(), "f")
-    return str(value).upper() if isinstance(value, int) else value
 
 
 def literal_of(text: str) -> Any:

@@ -343,6 +343,7 @@ def literal_columns(
     rows: Sequence[Sequence[object]], columns: Sequence[Column]
 ) -> list[pa.Array] | None:
     """One array per column, or None where a cell needs Spark's casts."""
+    rows = of_one_type(rows)
     try:
         converters = [_converter(column.type) for column in columns]
         return [
@@ -460,8 +461,25 @@ _SIMPLE: Final[dict[str, Callable[[object], object]]] = {
 def literal_query(rows: Sequence[Sequence[object]]) -> str:
     """The rows as a VALUES query of Spark's SQL, for the way through Spark."""
     return "select * from values " + ", ".join(
-        "(" + ", ".join(_spark_literal(cell) for cell in row) + ")" for row in rows
+        "(" + ", ".join(_spark_literal(cell) for cell in row) + ")" for row in of_one_type(rows)
     )
+
+
+def of_one_type(rows: Sequence[Sequence[object]]) -> Sequence[Sequence[object]]:
+    """The rows, all of one length; what stands in a column of texts is a text, as in Hive."""
+    columns = [
+        [_hive_text(cell) for cell in column] if str in set(map(type, column)) else column
+        for column in zip(*rows, strict=True)
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _hive_text(cell: object) -> object:
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, Decimal):
+        return format(cell.normalize(), "f")
+    return texts_of(pa.array([cell]))[0].as_py()
 
 
 def _spark_literal(cell: object) -> str:
