@@ -283,10 +283,38 @@ def _is_alone(table: Table, ids: Sequence[StatementId], files: Files, view: View
     return are_all_in_place(table, view.partitions(table) if table.partition_columns else ())
 
 
+def _refuse_if_immutable(job: Job, work: Work) -> None:
+    """A table with ``'immutable'='true'``, or a static partition of it, that has files takes no
+    further rows, only an overwrite, or a LOAD of files.
+
+    Raises:
+        InvalidInputError: 10256.
+    """
+    table = work.table
+    is_idle = isinstance(work, InsertWork) and work.is_there
+    adds = work.COUNTS_ROWS and work.kind is not WriteKind.OVERWRITE  # a LOAD of files is allowed
+    if table.properties.get("immutable", "").lower() != "true" or is_idle or not adds:
+        return
+    every = job.view.partitions(table) if table.partition_columns else None
+    chosen = every
+    if every is not None and work.partitions is not None:
+        names = work.partitions
+        chosen = tuple(p for p in every if partition_name(table.partition_keys, p.values) in names)
+    snapshot = job.txn.snapshot(table, partitions=chosen, of=every)
+    if any(part.directory.row_files for part in snapshot.parts):
+        raise InvalidInputError(
+            f"Inserting into a non-empty immutable table is not allowed {table.name.table}",
+            code=10256,
+            table=str(table.name),
+            note="INSERT OVERWRITE, or ALTER TABLE ... SET TBLPROPERTIES ('immutable'='false').",
+        )
+
+
 def _written(job: Job, work: Work) -> WriteResult:
     """Let a work write its hidden files. Where Spark could not read a file and its error does not
     say which, the tails of all files that were read are checked, and that error names it.
     """
+    _refuse_if_immutable(job, work)
     try:
         return work.write(job)
     except FormatError as error:

@@ -268,3 +268,29 @@ def test_a_table_of_an_unknown_kind_is_neither_read_nor_written(tmp_path: Path) 
             with pytest.raises(InvalidInputError, match="unknown value odd"):
                 run()
         acid.sql("drop table t")
+
+
+@pytest.mark.parametrize("kind", ["text", "plain", "full", "some"])
+def test_rows_are_not_added_to_an_immutable_table_that_has_some(tmp_path: Path, kind: str) -> None:
+    with _connect(tmp_path) as acid:
+        definition = KINDS[kind].replace("(id int, v string)", "(id int) partitioned by (p int)")
+        properties = definition.rpartition("tblproperties (")[2].rstrip(")")
+        given = f", {properties}" if "tblproperties" in definition else ""
+        form = definition.partition(" tblproperties")[0]
+        acid.sql(f"create table t {form} tblproperties ('immutable'='TRUE'{given})")
+        acid.sql("insert into t partition (p=1) values (1)")
+        acid.sql("insert into t partition (p=2) values (2)")
+        refused = ["insert into t partition (p=1) values (3)", "insert into t values (3, 3)"]
+        for text in refused:
+            with pytest.raises(InvalidInputError) as caught:
+                acid.sql(text)
+            assert caught.value.code == 10256, text
+        if kind == "full":
+            with pytest.raises(InvalidInputError, match="immutable"):
+                acid.table("t").delete_arrow("id = 1")
+        acid.sql("insert overwrite table t partition (p=1) if not exists values (4)")
+        acid.sql("insert overwrite table t partition (p=1) values (5)")
+        rows = hiveacid.read_arrow(acid.table("t")).read_all().to_pydict()
+        assert sorted(rows["id"]) == [2, 5]
+        acid.sql("alter table t set tblproperties ('immutable'='false')")
+        acid.sql("insert into t partition (p=1) values (6)")
