@@ -165,10 +165,18 @@ def partition_text(cursor: Cursor) -> str | None:
         return cursor.string("partition specification")
     sign = "-" if cursor.accept("-") else ""
     if cursor.token.kind is TokenKind.NUMBER:
-        return sign + cursor.next().text.rstrip("LlSsYyBbDd")
+        return sign + _number_text(cursor.next().text)
     if not sign and cursor.key in ("TRUE", "FALSE"):
-        return cursor.next().text.lower()
+        return cursor.next().text.upper()
     raise cursor.unrecognized("constant")
+
+
+def _number_text(text: str) -> str:
+    """A number as a partition of a text column is called: ``08`` is 8, ``1.50`` is 1.5."""
+    value = number_value(text)
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
+    return text if value is None else str(value)
 
 
 def partition_spec(cursor: Cursor) -> PartitionText:

@@ -3,8 +3,9 @@
 Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
 zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00 and -0. Floats and doubles are as Java prints
 them: ``x=1.0``, ``x=1.0E20``. Hive 4.1 looks for rows it changes under such names only. Values of
-char(n) are padded to n characters, as Hive 4.1 names them. NULL and the empty string are the
-default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``, cut to the column's length.
+char(n) and varchar(n) are cut to n characters, those of char padded, as Hive 4.1 names them. NULL
+and the empty string are the default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``,
+cut to the column's length.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ import pyarrow as pa
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
 from hiveacid.model.tables import Column, Partition, Table
-from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, HiveType, PrimitiveType
+from hiveacid.model.types import (
+    INTEGER_BITS,
+    CharType,
+    DecimalType,
+    HiveType,
+    PrimitiveType,
+    VarcharType,
+)
 from hiveacid.storage.arrow_types import java_numbers
 
 PartitionText = tuple[tuple[str, str | None], ...]
@@ -76,7 +84,7 @@ def partition_texts(
 
 
 def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 _BOOLEANS: Final = {
@@ -105,8 +113,9 @@ def normal_text(text: str | None, column: Column) -> str | None:
 
 def _normal(text: str, column: Column) -> str:
     kind = column.type
-    if isinstance(kind, CharType):
-        return text.ljust(kind.length)
+    if isinstance(kind, CharType | VarcharType):
+        text = text[: kind.length]
+        return text.ljust(kind.length) if isinstance(kind, CharType) else text
     name = kind.name if isinstance(kind, PrimitiveType) else ""
     plain = text.strip()
     if name in INTEGER_BITS:

@@ -129,7 +129,7 @@ def test_a_parameter_can_name_a_partition() -> None:
     )
     statement = parse_one(text).body
     assert isinstance(statement, Insert)
-    assert statement.partition == {"p": "2020-01-02", "q": "-1.50", "r": "a'b"}
+    assert statement.partition == {"p": "2020-01-02", "q": "-1.5", "r": "a'b"}
 
 
 SETTINGS = {

@@ -35,6 +35,10 @@ from hiveacid.statements.partition_values import normal_text, sort_key
         ("boolean", "OFF", "false"),
         ("boolean", "0", "false"),
         ("date", "2020-1-02", "2020-01-02"),
+        ("char(3)", "abcdef", "abc"),
+        ("char(3)", "b", "b  "),
+        ("varchar(3)", "abcdef", "abc"),
+        ("varchar(3)", "b ", "b "),
         ("timestamp", "2020-01-02", "2020-01-02 00:00:00"),
         ("timestamp", "2020-01-02T03:04", "2020-01-02 03:04:00"),
         ("timestamp", "0001-01-01 00:00:00.120000000", "0001-01-01 00:00:00.12"),
@@ -291,3 +295,24 @@ def _let_go(acid: Session, how: str) -> str:
 def _rows(acid: Session) -> list[tuple[object, ...]]:
     rows = read_arrow(acid.table("t")).read_all().to_pylist()
     return sorted(tuple(row.values()) for row in rows)
+
+
+def test_numbers_and_booleans_are_texts_in_a_text_partition_column(tmp_path: Path) -> None:
+    """As Hive has these literals as texts; DROP PARTITION finds the same."""
+    with connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh") as acid:
+        acid.sql("create table t (id int) partitioned by (p string)")
+        names = {
+            "08": "8",
+            "1.50": "1.5",
+            "1e2": "100.0",
+            "TRUE": "TRUE",
+            "-5L": "-5",
+            "'08'": "08",
+        }
+        for literal in names:
+            acid.sql(f"insert into t partition (p={literal}) values (1)")
+        shown = acid.sql("show partitions t")
+        assert sorted(row[0] for row in shown.rows) == sorted(f"p={one}" for one in names.values())
+        for literal in names:
+            acid.sql(f"alter table t drop partition (p={literal})")
+        assert not acid.sql("show partitions t").rows
