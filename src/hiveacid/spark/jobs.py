@@ -1,5 +1,5 @@
 """Spark jobs: what they are called, how far they are, their end with Ctrl-C; what a task does that
-writes; whether it is hiveacid that calls Spark.
+writes; whether it is hiveacid that calls Spark; rows for which Spark is not called at all.
 
 A worker imports this module for its task, so it imports little.
 """
@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, cast
 
 import pyarrow as pa
 
@@ -27,7 +28,8 @@ from hiveacid.errors import InternalError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
+
 
 Measure = Callable[[], "tuple[int, int] | None"]
 """Tasks that are done, and all that are known; None before the first job."""
@@ -346,3 +348,51 @@ def explained(spark: SparkSession, frame: DataFrame, mode: str) -> str:
             spark.catalog.dropTempView(view)
     text: str = rows[0][0]  # of an error in planning there are several
     return text
+
+
+def known_rows(
+    spark: SparkSession, rows: Callable[[], list[Row]], *, otherwise: Callable[[], DataFrame]
+) -> DataFrame | None:
+    """A DataFrame that collects ``rows``; for all else it becomes that of ``otherwise``, which is
+    made when it is asked for. None on Spark Connect.
+    """
+    if getattr(spark, "_sc", None) is None:
+        return None
+    return cast("DataFrame", _known_rows_class()(spark, rows, otherwise))
+
+
+@cache
+def _known_rows_class() -> Any:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    class KnownRows(DataFrame):
+        """What it has not itself, the handle of Spark's own above all, its other self has."""
+
+        __module__ = DataFrame.__module__  # by which we and others tell a DataFrame of Spark's
+
+        def __new__(cls, *_: object) -> Any:  # that of PySpark 4.0 takes two arguments
+            return object.__new__(cls)
+
+        def __init__(
+            self, spark: SparkSession, rows: Callable[[], list[Row]], other: Callable[[], DataFrame]
+        ) -> None:
+            self._session = spark
+            self._sc = spark._sc
+            self.is_cached = False
+            self._support_repr_html = False
+            self._rows = rows
+            self._make = other
+
+        def collect(self) -> list[Row]:
+            """All rows."""
+            return self._rows()
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__") or "_make" not in self.__dict__:
+                raise AttributeError(name)
+            if "_other" not in self.__dict__:
+                with own_calls():
+                    self._other = self._make()
+            return getattr(self._other, name)
+
+    return KnownRows

@@ -30,7 +30,7 @@ from hiveacid.model.types import INTEGER_BITS, is_decimal_or
 from hiveacid.spark import arrow_read
 from hiveacid.spark.arrow_read import RowsHere, is_for_driver
 from hiveacid.spark.assign import spark_type, stored_type, type_text
-from hiveacid.spark.known_rows import known_rows
+from hiveacid.spark.jobs import known_rows
 from hiveacid.spark.session import driver_share, is_ansi, quoted
 from hiveacid.spark.write import collected, estimated_bytes, few_collected
 from hiveacid.statements.arrow_rows import literal_columns, typed_column, what_needs_spark
