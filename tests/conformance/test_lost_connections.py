@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from psycopg.errors import AdminShutdown
+from sqlalchemy import select, text
 from tests.metastores import table_rows
 from tests.postgres import PostgresServer
 from tests.proxy import Cut, Proxy, proxy
@@ -16,6 +17,7 @@ from hiveacid.client import open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
+from hiveacid.metastore.sql.postgres import Pipelined
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.model.tables import Database, TableName
 from hiveacid.model.transactions import TxnState
@@ -57,6 +59,31 @@ def test_a_commit_whose_answer_is_lost_takes_place_once(
     assert info is not None
     assert info.state is TxnState.COMMITTED
     assert way.cuts == 4
+
+
+def test_a_commit_answered_by_the_end_of_the_connection_takes_place_once(
+    metastore: SqlMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pg_terminate_backend: the driver tells what the server said, and finds it gone later."""
+    commit = Pipelined.commit
+
+    def killed(channel: Pipelined) -> None:
+        monkeypatch.setattr(Pipelined, "commit", commit)
+        commit(channel)
+        raise AdminShutdown("terminating connection due to administrator command")
+
+    (txn,) = metastore.open_txns(1, user="u", host="h")
+    monkeypatch.setattr(Pipelined, "commit", killed)
+    assert metastore.allocate_write_ids([txn], NAME) == {txn: 1}
+    assert len(table_rows(metastore, "TXN_TO_WRITE_ID")) == 1
+
+
+def test_a_unit_whose_server_process_is_killed_before_its_commit_is_run_again(
+    metastore: SqlMetastore,
+) -> None:
+    with pytest.raises(MetastoreError) as caught, metastore.database.write() as unit:
+        unit.ask(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+    assert caught.value.context["transient"]
 
 
 def test_a_connection_lost_in_the_middle_does_nothing_and_is_made_again(

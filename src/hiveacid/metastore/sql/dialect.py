@@ -212,6 +212,13 @@ class Dialect:
     def serialize_schema_changes(self, channel: Channel) -> None:
         """Only one unit at a time is behind this."""
 
+    def is_cut(self, error: BaseException) -> bool:
+        """Whether an error of the driver's is the end of its connection, which the driver itself
+        may notice later: how far the server came has to be looked up.
+        """
+        del error
+        return False
+
     def may_pass(self, error: BaseException) -> bool:
         """Whether the same unit, run again, may succeed: a deadlock, two first inserts of a key. A
         writer that is alone meets nothing that passes by itself.

@@ -289,6 +289,8 @@ class Database:
         try:
             try:
                 yield unit
+                if kind not in (UnitKind.READ, UnitKind.QUERY):
+                    _ = unit.id  # which is needed if the commit gets no answer
             except BaseException as error:
                 lost = self._roll_back(unit, error)
                 raise
@@ -365,8 +367,6 @@ class Database:
     def _commit(self, unit: Unit, kind: UnitKind) -> None:
         writes = kind not in (UnitKind.READ, UnitKind.QUERY)
         try:
-            if writes:
-                _ = unit.id  # which is needed if the commit gets no answer
             unit.channel.commit()
         except BaseException as error:
             if not self._drop_if_lost(unit.connection, error):
@@ -422,7 +422,7 @@ class Database:
         elif isinstance(cause, self._driver_error):
             raw = _raw(connection)
             is_disconnect: Any = self._engine.dialect.is_disconnect
-            lost = raw is None or is_disconnect(cause, raw, None)
+            lost = raw is None or is_disconnect(cause, raw, None) or self.dialect.is_cut(cause)
         else:
             lost = False
         if lost:

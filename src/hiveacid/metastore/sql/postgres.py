@@ -116,6 +116,13 @@ class PostgresDialect(Dialect):
         """An advisory lock: there may be no table yet that could be locked."""
         channel.send(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
 
+    def is_cut(self, error: BaseException) -> bool:
+        """What the server calls FATAL or PANIC, and what it does not say: of a pipeline that broke
+        the driver tells that it has no result, or cannot leave it.
+        """
+        said: Any = error
+        return bool(said.diag.severity_nonlocalized != "ERROR")
+
     def may_pass(self, error: BaseException) -> bool:
         """Deadlock, serialization failure, and a key that another client inserted just now."""
         return getattr(error, "sqlstate", None) in _MAY_PASS
