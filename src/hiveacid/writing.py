@@ -282,10 +282,10 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
             data = data.copy(deep=False)  # whose notes Arrow would keep, which those of Connect say
             data.attrs = {}  # cannot be: a warning
             rows = pa.Table.from_pandas(data, preserve_index=False)
+        elif hasattr(data, "collect_schema"):  # of Polars; in its stream are types without a cast
+            rows = data.lazy().collect().to_arrow()
         elif hasattr(data, "__arrow_c_stream__"):
             rows = pa.RecordBatchReader.from_stream(data).read_all()
-        elif hasattr(data, "collect_schema"):  # a LazyFrame of Polars
-            rows = data.collect().to_arrow()
         elif isinstance(data, list | tuple) and data and all(map(is_row, data)):
             rows = _from_dicts([as_dict(row) for row in data], columns)
         elif isinstance(data, list | tuple) and not data:
@@ -296,7 +296,9 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
             )
         else:
             raise wrong_argument(argument, _WANTED, data)
-    except (pa.ArrowException, TypeError, UnicodeError, OverflowError) as error:
+    except InvalidInputError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{argument} cannot be read as Arrow: {error}") from error
     return lower_names(rows)
 

@@ -55,6 +55,7 @@ _TO_ARROW: Final = {
     LOCAL_ZONED: pa.timestamp("us", tz="UTC"),
     "void": pa.null(),
 }
+_LISTS: Final = pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray
 _FROM_ARROW: Final = {arrow: name for name, arrow in _TO_ARROW.items()}
 _Values = TypeVar("_Values", pa.Array, pc.Expression)
 
@@ -111,11 +112,7 @@ def hive_type(arrow: pa.DataType) -> HiveType:
         return DecimalType(arrow.precision, arrow.scale)
     if pa.types.is_map(arrow):
         return MapType(hive_type(arrow.key_type), hive_type(arrow.item_type))
-    if (
-        pa.types.is_list(arrow)
-        or pa.types.is_large_list(arrow)
-        or pa.types.is_fixed_size_list(arrow)
-    ):
+    if isinstance(arrow, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
         return ListType(hive_type(arrow.value_type))
     if pa.types.is_struct(arrow):
         fields = (arrow.field(i) for i in range(arrow.num_fields))
@@ -232,8 +229,8 @@ def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
         return _conform_struct(array, kind)
     if isinstance(kind, MapType) and pa.types.is_map(array.type):
         return _conform_map(array, kind)
-    if isinstance(kind, ListType) and pa.types.is_list(array.type):
-        return _conform_list(array, kind)
+    if isinstance(kind, ListType) and isinstance(array, _LISTS):
+        return _conform_list(array.cast(pa.list_(array.type.value_field)), kind)
     if isinstance(kind, CharType | VarcharType):
         return _conform_text(_text(array), kind)
     if isinstance(kind, PrimitiveType):

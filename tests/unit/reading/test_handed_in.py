@@ -245,3 +245,37 @@ def test_merge_that_only_inserts_goes_into_any_table(acid: Session) -> None:
         table.merge_arrow([{"id": 1, "v": "x"}, {"id": 2, "v": "b"}], on="id", when_matched=None)
         found = hiveacid.read_arrow(table).read_all().sort_by("id").to_pylist()
         assert found == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], stored
+
+
+def test_words_of_few_kinds_of_polars_are_texts(acid: Session) -> None:
+    words = ["x", "y", None, "x"]
+    kinds = [pl.Categorical(), pl.Enum(["x", "y"])]
+    rows = {f"v{n}": pl.Series(words, dtype=kind) for n, kind in enumerate(kinds)}
+    rows["w"] = pl.Series([["y", "x"], None, [], ["x"]], dtype=pl.List(kinds[1]))
+    acid.create_table("t", pl.DataFrame(rows))
+    acid.table("t").insert(pl.LazyFrame(rows).tail(1))
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pydict()
+    assert found["v0"] == found["v1"] == [*words, "x"]
+    assert found["w"] == [["y", "x"], None, [], ["x"], ["x"]]
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list, lambda item: pa.list_(item, 1)])
+def test_values_in_lists_of_every_kind_become_those_of_the_column(
+    acid: Session, kind: Callable[[pa.DataType], pa.DataType]
+) -> None:
+    acid.sql(f"create table t (w array<timestamp>, d array<double>, c array<char(3)>) {ACID}")
+    noon = pa.scalar(1577966400_000000, pa.timestamp("us", "Europe/Paris"))
+    columns = {
+        "w": pa.array([[noon], None], kind(noon.type)),
+        "d": pa.array([["0.35"], None], kind(pa.string())).cast(kind(pa.decimal128(5, 2))),
+        "c": pa.array([["a"], None], kind(pa.string())),
+    }
+    acid.table("t").insert(pa.table(columns))
+    wanted = [{"w": [noon.as_py().replace(tzinfo=None)], "d": [0.35], "c": ["a  "]}]
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    assert found == [*wanted, {"w": None, "d": None, "c": None}]
+
+
+def test_columns_of_one_name_are_refused(acid: Session) -> None:
+    with pytest.raises(InvalidInputError, match="Duplicate column names"):
+        acid.create_table("t", pd.DataFrame([[1, 2]], columns=["a", "a"]))
