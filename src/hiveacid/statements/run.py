@@ -22,7 +22,14 @@ from hiveacid.model.commits import StatisticsChange, initial_statistics
 from hiveacid.model.history import CommitFacts
 from hiveacid.model.ids import RowId
 from hiveacid.model.tables import Column, Partition, StatementId, Table, TableName, WriteId
-from hiveacid.statements.context import Bound, ExecutionContext, Needs, kind_of, locked
+from hiveacid.statements.context import (
+    Bound,
+    ExecutionContext,
+    Needs,
+    check_given_out,
+    kind_of,
+    locked,
+)
 from hiveacid.statements.insert import InsertWork, TruncateWork
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
@@ -39,7 +46,6 @@ from hiveacid.storage.orc.tails import check_tails
 from hiveacid.storage.target import FileKind, WriteResult, end_uploads
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
-from hiveacid.txn.given_out import check_given_out
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look, View

@@ -35,6 +35,7 @@ from hiveacid.model.history import CommitFacts
 from hiveacid.model.ids import encode_bucket
 from hiveacid.model.tables import NO_STATEMENT, AcidMode, Partition, Table, WriteId
 from hiveacid.model.transactions import OperationType
+from hiveacid.statements.context import check_given_out
 from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement, are_all_in_place, new_location, spellings
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -43,7 +44,6 @@ from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget, publish_version
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind, lock_components
-from hiveacid.txn.given_out import check_given_out
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import is_same
 
