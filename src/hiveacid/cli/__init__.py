@@ -1,7 +1,7 @@
 """The command line: text in, text out.
 
 What lives here: ``output``: the group of commands, shared options, how errors are spelled, tables,
-CSV and JSON; a module for each kind of command (``app``: sql, stream and demo; ``files``;
+CSV and JSON; a module for each kind of command (``app``: statements, and how tables are; ``files``;
 ``administration``: also of compactions). What never comes in: decisions about tables; a command
 calls the public handles or one function of a lower room and prints the answer. Every command
 imports what it needs when it runs, so that those without Spark start at once. Read ``output.py``
