@@ -80,11 +80,6 @@ class RowId:
         """The number of the ``bucket_N`` file that holds the row."""
         return BucketCodec.decode(self.bucket).bucket_id
 
-    @property
-    def statement_id(self) -> StatementId:
-        """The statement that wrote the row, 0 where there is none."""
-        return BucketCodec.decode(self.bucket).statement_id
-
 
 def encode_bucket(bucket_id: int, statement_id: int = 0) -> int:
     """The bucket property that writers use (V1); statement -1 (none) counts as 0.
@@ -211,10 +206,6 @@ class ValidTxnList:
         """Whether the transaction is known to be aborted."""
         return _contains(self.aborted, txn)
 
-    def range_validity(self, first: int, last: int) -> RangeValidity:
-        """How many of ``first..last`` (both inclusive) are valid."""
-        return _range_validity(self.exceptions, self.hwm, first, last)
-
 
 @dataclass(frozen=True, slots=True)
 class ValidWriteIdList:
@@ -339,9 +330,13 @@ class ValidWriteIdList:
         """How many of ``first..last`` (both inclusive) are valid, by the rules of ``kind``."""
         if self.kind is ListKind.COMPACTOR:
             return RangeValidity.ALL if last <= self.hwm else RangeValidity.NONE
-        if self.kind is ListKind.CLEANER and last > self.hwm:
+        if first > self.hwm or (self.kind is ListKind.CLEANER and last > self.hwm):
             return RangeValidity.NONE
-        return _range_validity(self.exceptions, self.hwm, first, last)
+        known = _count_between(self.exceptions, first, min(last, self.hwm))
+        invalid = max(0, last - self.hwm) + known
+        if invalid <= 0:
+            return RangeValidity.ALL
+        return RangeValidity.NONE if invalid >= last - first + 1 else RangeValidity.SOME
 
     def all_valid(self, first: int, last: int) -> bool:
         """Whether no row of ``first..last`` needs a look at its write id, whatever ``kind``."""
@@ -379,15 +374,6 @@ def _contains(ids: tuple[int, ...], wanted: int) -> bool:
 
 def _count_between(ids: tuple[int, ...], first: int, last: int) -> int:
     return max(0, bisect_right(ids, last) - bisect_left(ids, first))
-
-
-def _range_validity(exceptions: tuple[int, ...], hwm: int, first: int, last: int) -> RangeValidity:
-    if first > hwm:
-        return RangeValidity.NONE
-    invalid = max(0, last - hwm) + _count_between(exceptions, first, min(last, hwm))
-    if invalid <= 0:
-        return RangeValidity.ALL
-    return RangeValidity.NONE if invalid >= last - first + 1 else RangeValidity.SOME
 
 
 def _parse_ids(text: str) -> tuple[int, ...]:

@@ -71,11 +71,6 @@ class ChangeScan:
     """What its consumer has read with it, where no transaction will say so in its commit."""
 
     @property
-    def until(self) -> int:
-        """The last version."""
-        return self.versions.last
-
-    @property
     def is_net(self) -> bool:
         """Whether only the difference between the states is told."""
         return self.reader.is_net
