@@ -217,14 +217,30 @@ def test_texts_are_dates_and_times_as_in_hive(acid, spark, ansi, paris):
         assert (row["d"], row["w"], row["a"]) == (of_day, moment, [moment]), text
 
 
-def test_wall_clocks_that_a_session_lacks_are_stored(acid, spark, paris):
-    """02:30 of the night in which 03:00 follows 02:00, from columns without a zone."""
+@pytest.mark.parametrize("night", [datetime(2024, 3, 31, 2, 30), datetime(2024, 10, 27, 2, 30)])
+def test_wall_clocks_that_a_session_skips_or_has_twice_are_stored(acid, spark, paris, night):
+    """02:30 of the nights in which clocks are set, from columns without a zone."""
     acid.sql(f"create table t (w timestamp, a array<timestamp>) {ACID}")
-    frame = spark.sql("select w, array(w) a from values timestamp_ntz'2024-03-31 02:30:00' v(w)")
-    acid.table("t").insert(frame)
-    night = datetime(2024, 3, 31, 2, 30)
-    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
-    assert found == [{"w": night, "a": [night]}]
+    table, text = acid.table("t"), night.isoformat(" ")
+    table.insert(spark.sql(f"select w, array(w) a from values timestamp_ntz'{text}' v(w)"))
+    rows = pa.table({"w": [night], "a": [[night]]})
+    table.merge(rows, on="w").when_matched_update_all().when_not_matched_insert_all().run()
+    table.merge(rows, on="1 = 2").when_not_matched_insert_all().run()
+    found = hiveacid.read_arrow(table).read_all().to_pylist()
+    assert found == [{"w": night, "a": [night]}] * 2
+    spark.conf.set("spark.sql.session.timeZone", "America/Sao_Paulo")
+    acid.sql("insert overwrite table t select date'2018-11-04', array(date'2018-11-04')")
+    first = datetime(2018, 11, 4)  # a day that began at one
+    found = hiveacid.read_arrow(table).read_all().to_pylist()
+    assert found == [{"w": first, "a": [first]}]
+
+
+def test_numbers_are_moments(acid, rows, ansi):
+    """As Spark casts them (Hive 4.1 does by its strict setting not)."""
+    acid.sql(f"create table t (w timestamp) {ACID}")
+    acid.sql("insert into t select 5")
+    acid.sql("insert into t select cast(null as decimal(5,2))")
+    assert rows("select w from t") == [(None,), (datetime(1970, 1, 1, 0, 0, 5),)]
 
 
 def test_texts_are_floats_as_in_hive(acid, rows, ansi):

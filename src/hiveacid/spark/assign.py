@@ -199,7 +199,6 @@ def _part(
     within an array, a map or a struct.
     """
     target = stored_type(kind)
-    same = given in (target, spark_type(kind))
     text = name
     if isinstance(given, t.BooleanType) and isinstance(target, t.StringType):
         text = f"upper(cast({name} as string))"
@@ -218,14 +217,18 @@ def _part(
         if isinstance(given, t.FloatType) and isinstance(target, t.DecimalType):
             name = f"cast({name} as string)"  # Hive takes the digits that it shows
         raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
-        word = "try_cast" if raising and not same else "cast"
-        text = f"{word}({name} as {type_text(target)})"
+        word = "try_cast" if raising else "cast"
+        # A wall clock is that of a moment; but no day begins an hour later where clocks are set.
+        read = target if isinstance(given, t.DateType) else spark_type(kind)
+        text = name if given == read else f"{word}({name} as {type_text(read)})"
+        text = text if read == target else f"cast({text} as {type_text(target)})"
     if isinstance(kind, CharType | VarcharType):
         cut = f"substring({text}, 1, {kind.length})"
         lost = f"rtrim({text}) <> rtrim({cut})" if ansi else None
         text, check = cut, lost
     else:
-        check = f"{name} is not null and {text} is null" if ansi and not same else None
+        lossless = given in (target, spark_type(kind))
+        check = f"{name} is not null and {text} is null" if ansi and not lossless else None
     if check is None:
         return text
     message = f"{CONVERSION_MARK} column {column.name} of type {column.type}: "

@@ -456,12 +456,14 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
         rows = rows.cast(pa.schema([(field.name, stored(field.type)) for field in rows.schema]))
     except pa.ArrowInvalid as error:
         raise ConversionError(f"the rows cannot be handed to Spark: {error}") from error
-    if takes_arrow(spark):
-        return spark.createDataFrame(rows)
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    # A wall clock may be one that the session's zone skips or has twice: no moment is made of it.
+    schema = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+    if takes_arrow(spark):
+        return spark.createDataFrame(rows, schema)
     given = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-    return spark.createDataFrame(given, from_arrow_schema(rows.schema))
+    return spark.createDataFrame(given, schema)
 
 
 def without_rows(spark: SparkSession, schema: StructType) -> DataFrame:
