@@ -287,6 +287,22 @@ def test_dates_times_and_doubles_beside_texts_are_texts(acid, rows):
         (2, "x", Decimal("2.35"), date(2020, 1, 2), "2020-01-02"),
         (3, "2.0E7", Decimal("1.00"), date(2020, 1, 3), "2020-01-03"),
     ]
+    defaults = "ts timestamp default current_timestamp(), m decimal(5,2) default cast(2 as int)"
+    acid.sql(f"create table u (i int, {defaults}) {ACID}")
+    acid.sql("insert into u values (1, default, default), (2, '2020-01-01 10:00:00', '7.555')")
+    acid.sql("insert into u values (3, current_timestamp(), 1.5 * 2), (4, '2020-01-02', '8')")
+    assert rows("select i, ts > '2024-01-01', m from u order by i") == [
+        (1, True, Decimal("2.00")),
+        (2, False, Decimal("7.56")),
+        (3, True, Decimal("3.00")),
+        (4, False, Decimal("8.00")),
+    ]
+
+
+def test_a_decimal_has_no_negative_zero(acid, rows):
+    acid.sql(f"create table t (d double, f float) {ACID}")
+    acid.sql("insert into t values (-0.0, -0.0)")
+    assert rows("select cast(d as string), cast(f as string) from t") == [("0.0", "0.0")]
 
 
 @pytest.mark.long("spark", "sql")

@@ -9,6 +9,7 @@ from typing import Any
 from hiveacid.errors import UnsupportedError, no_such_table
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.session import quoted
+from hiveacid.sql.cursor import TokenKind, tokenize
 from hiveacid.sql.dml import NotLiteralError, literal_of
 from hiveacid.sql.expressions import (
     DefaultKeyword,
@@ -179,11 +180,24 @@ def _rows(body: Insert, rows: ParsedRows, table: Table, splicer: Splicer) -> Que
     if not columns:
         all_names = (column.name for column in table.all_columns)
         columns = tuple(name for name in all_names if name not in body.partition)
-    texts = []
-    for row in rows.rows:
-        cells = zip_longest(row, columns[: len(row)])
-        texts.append(f"({', '.join(_value(*cell, table, splicer) for cell in cells)})")
-    return Query(f"VALUES {', '.join(texts)}", dict(splicer.tables))
+    cells = [
+        [_value(*cell, table, splicer) for cell in zip_longest(row, columns[: len(row)])]
+        for row in rows.rows
+    ]
+    texts = {at for row in cells for at, cell in enumerate(row) if _is_text(cell)}
+    of_one_type = (
+        ", ".join(
+            f"string({cell})" if at in texts and not _is_text(cell) else cell
+            for at, cell in enumerate(row)
+        )
+        for row in cells
+    )
+    return Query(f"VALUES ({'), ('.join(of_one_type)})", dict(splicer.tables))
+
+
+def _is_text(cell: str) -> bool:
+    """Whether it is a text: what stands beside it in a column becomes one, as in Hive."""
+    return {token.kind for token in tokenize(cell)} <= {TokenKind.STRING, TokenKind.END}
 
 
 # -------------------------------------------------------------------- DDL

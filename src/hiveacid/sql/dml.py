@@ -209,15 +209,13 @@ def _values(cursor: Cursor) -> Any:
     cursor.at = start + 1
     parser = QueryParser(cursor)
     rows = []
-    has_default = False
     while cursor.accept("("):
         cells = cursor.listed(lambda _: _expression_or_default(cursor, parser, _at_comma))
         cursor.expect(")")
-        has_default |= any(isinstance(cell, DefaultKeyword) for cell in cells)
         rows.append(cells)
         if not cursor.accept(","):
             break
-    if has_default and cursor.at_end():
+    if rows and cursor.at_end():
         return ParsedRows(tuple(rows))
     cursor.at = start
     return None

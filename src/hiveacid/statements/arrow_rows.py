@@ -324,10 +324,8 @@ def _finite(given: pa.Array) -> pa.Array:
 
 # -------------------------------------------------------------------- rows of literals
 # Rows of plain literals as Arrow columns, converted as Hive does: INSERT ... VALUES without a
-# Spark job.
-#
-# Only conversions whose outcome is beyond doubt are done here: for any other cell
-# ``literal_columns`` answers None, and the statement takes the way through Spark.
+# Spark job. Only what is beyond doubt is converted: for any other cell ``literal_columns`` answers
+# None, and the statement takes the way through Spark.
 
 
 _LONG: Final = 2**63
@@ -395,6 +393,8 @@ def _integer(value: object, bits: int) -> int | None:
 
 
 def _float(value: object) -> float:
+    if isinstance(value, Decimal):
+        return float(value) + 0.0  # no decimal is -0
     return value if isinstance(value, float) else float(_number(value))
 
 

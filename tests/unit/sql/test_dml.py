@@ -87,13 +87,13 @@ VALUES = {
     ),
     # DEFAULT is the column's default, NULL where there is none
     "insert into t values (1, default, 'x'), (default, 2, 'y')": Insert(
-        T, Query("VALUES (1, 'none', 'x'), (null, 2, 'y')")
+        T, Query("VALUES (1, 'none', 'x'), (null, string(2), 'y')")
     ),
     "insert into t (v, id) values (default, 1)": Insert(
         T, Query("VALUES ('none', 1)"), columns=("v", "id")
     ),
     "insert into t partition (p='x') values (1+1, concat('a', 'b'))": Insert(
-        T, Query("values (1+1, concat('a', 'b'))"), partition={"p": "x"}
+        T, Query("VALUES (1+1, concat('a', 'b'))"), partition={"p": "x"}
     ),
     "update t set `a.b` = 1, t.`c.d` = 2": Update(T, (("a.b", "1"), ("c.d", "2"))),
     "update t set v = v+1, id=default": Update(T, (("v", "v+1"), ("id", "null"))),

@@ -94,7 +94,7 @@ NOT_LITERAL = (
 def test_other_cells_go_to_spark_as_they_are(cell: str) -> None:
     insert = bound(f"insert into t values (1, {cell})")
     assert isinstance(insert, Insert)
-    assert insert.source == Query(f"values (1, {cell})")
+    assert insert.source == Query(f"VALUES (1, {cell})")
 
 
 def _written(value: object) -> str:
