@@ -111,7 +111,7 @@ def check(name: str) -> None:
     told_from = [since for since in range(max(last - 4, 0), last) if since not in now.open]
     for since in told_from:
         low = up_to(now, since)
-        versions = Versions(low, now, now, last)
+        versions = Versions(low, now, now)
         try:
             before = state(root, table, low, txns)
             changes = changed(root, table, versions, txns)

@@ -38,8 +38,7 @@ from hiveacid.model.tables import LONG_MAX, AcidMode
 @dataclass(frozen=True, slots=True)
 class Versions:
     """The write ids that ``high`` sees and ``low`` does not; ``low`` sees nothing that ``high``
-    does not see; ``now`` is what is seen today, ``last``
-    the version that ``high`` is.
+    does not see; ``now`` is what is seen today.
 
     ``positions`` are the places of write ids in the order of commits, from 1 on; those that it does
     not have come before them. None where that order is the write ids' own. ``times_ms`` are the
@@ -50,7 +49,6 @@ class Versions:
     low: ValidWriteIdList
     high: ValidWriteIdList
     now: ValidWriteIdList
-    last: int
     positions: Mapping[int, int] | None = None
     times_ms: Mapping[int, int] | None = None
 
@@ -223,7 +221,7 @@ def without_mixed(
     """The entries that a state of the past of a table without row ids is read from, and proofs that
     they are complete: what is left out are compacted deltas that hold rows of later versions too.
     """
-    versions = Versions(valid, valid, now, last=int(valid.hwm))
+    versions = Versions(valid, valid, now)
     mixed = {
         path
         for path in _mixed_deltas(entries, versions, txns)

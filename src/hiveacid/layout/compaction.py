@@ -168,7 +168,7 @@ def _telling_changes(
     last = max((write_ids_of(one)[1] for one in names if one is not None), default=0)
     top = ValidWriteIdList.of(since.table, hwm=max(since.hwm, last), aborted=valid.aborted)
     try:
-        found = changes_of(listing, Versions(since, top, top, last=top.hwm), valid_txns, mode=mode)
+        found = changes_of(listing, Versions(since, top, top), valid_txns, mode=mode)
     except SnapshotExpiredError:
         return []
     read = [each for step in found.steps for each in (step.before, step.changed)]

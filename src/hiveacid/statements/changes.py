@@ -232,7 +232,6 @@ class _Plan:
             low.valid,
             high.valid,
             self.now,
-            last=int(high.write_id),
             positions=_positions(commits, low.valid, high.valid),
             times_ms={int(one.write_id): one.committed_ms for one in commits},
         )
