@@ -41,7 +41,7 @@ from hiveacid.statements.values import (
     UpdateResult,
     shortened,
 )
-from hiveacid.writing import delete_arrow, frame_or_table, merge_arrow, write_arrow
+from hiveacid.writing import delete_arrow, frame_or_table, in_session_zone, merge_arrow, write_arrow
 
 
 @checked
@@ -126,9 +126,10 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
     ) -> InsertResult:
         if evolve and not by_name:
             raise InvalidInputError("evolve finds columns by name: leave by_name=False out")
+        source = frame_or_table(rows, argument="rows", columns=self._all_columns)
         statement = Insert(
             table=self.name,
-            source=frame_or_table(rows, argument="rows", columns=self._all_columns),
+            source=in_session_zone(source, self.session),
             columns=tuple(columns),
             partition=dict(partition_texts(partition)),
             overwrite=overwrite,

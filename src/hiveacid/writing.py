@@ -34,6 +34,7 @@ from hiveacid.reading.source import SessionTable
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.arrow_rows import lower_names, typed_column
 from hiveacid.statements.checks import EVOLVE, check_has_partition_columns, check_row_changes
+from hiveacid.statements.context import OpenSession
 from hiveacid.statements.driver_merge import ArrowDelete, ArrowMerge, WhenMatched
 from hiveacid.statements.evolve import added_columns, given_by_arrow, is_frame
 from hiveacid.statements.partition_values import partition_texts
@@ -69,7 +70,7 @@ def write_arrow(
         ConversionError: a value does not fit its column, or is NULL in a NOT NULL column.
         UnsupportedError: a CHECK, or a default that is no literal.
     """
-    rows = arrow_table(data, columns=lambda: table.definition.all_columns)
+    rows = _given(table, data)
     static = dict(partition_texts(partition))
 
     def statement(look: Look) -> Insert:
@@ -115,7 +116,7 @@ def deleted(table: SessionTable, keys_or_filter: object, *, purges: bool = False
     is_filter = isinstance(keys_or_filter, str | pc.Expression)
     rows = None
     if not is_filter:
-        rows = arrow_table(keys_or_filter, columns=lambda: table.definition.all_columns)
+        rows = _given(table, keys_or_filter)
 
     def statement(look: Look) -> ArrowDelete:
         definition = look.definition(table.name)
@@ -161,7 +162,7 @@ def merge_arrow(
     chosen = _when_matched(when_matched)
     if when_not_matched not in ("insert", None):
         raise InvalidInputError(f"when_not_matched is 'insert' or None, not {when_not_matched!r}")
-    rows = arrow_table(data, columns=lambda: table.definition.all_columns)
+    rows = _given(table, data)
     keys = tuple(name.lower() for name in ([on] if isinstance(on, str) else on))
 
     def statement(look: Look) -> ArrowMerge:
@@ -249,6 +250,25 @@ _WANTED = "rows of Spark, Arrow, pandas or Polars, or a list of dicts"
 
 Columns = Callable[[], Sequence[Column]]
 """The columns that rows are for: a dict among Python's values may be a map or a struct."""
+
+
+def _given(table: SessionTable, data: object) -> pa.Table:
+    rows = arrow_table(data, columns=lambda: table.definition.all_columns)
+    return in_session_zone(rows, table.session)
+
+
+def in_session_zone(rows: DataFrame | pa.Table, session: OpenSession) -> DataFrame | pa.Table:
+    """Moments of Arrow as the wall clocks that the zone of the session's Spark shows, as in its
+    DataFrames; without Spark those of the zones that the values come with.
+    """
+    if not isinstance(rows, pa.Table) or not any("tz=" in str(kind) for kind in rows.schema.types):
+        return rows
+    spark = session.reading_context().spark
+    if spark is None:
+        return rows
+    from hiveacid.spark.wall_clock import shown_by
+
+    return shown_by(spark, rows)
 
 
 def frame_or_table(

@@ -235,6 +235,25 @@ def test_wall_clocks_that_a_session_skips_or_has_twice_are_stored(acid, spark, p
     assert found == [{"w": first, "a": [first]}]
 
 
+@pytest.mark.parametrize("call", ["insert", "overwrite", "merge", "write_arrow", "merge_arrow"])
+def test_moments_are_wall_clocks_of_the_session_whoever_writes_them(acid, spark, paris, call):
+    """As those of its DataFrames, whatever zone they come with; also in lists, also as keys."""
+    acid.sql(
+        f"create table t (w timestamp, z timestamp with local time zone, a array<timestamp>) {ACID}"
+    )
+    table, noon = acid.table("t"), pa.scalar(1577962800_000000, pa.timestamp("us", "Asia/Tokyo"))
+    rows = pa.table({"w": [noon], "z": [noon], "a": pa.array([[noon]], pa.large_list(noon.type))})
+    if call == "merge":
+        table.merge(rows, on="w").when_not_matched_insert_all().run()
+    else:
+        getattr(table, call)(rows, **({"on": "w"} if call == "merge_arrow" else {}))
+    clock = datetime(2020, 1, 2, 12)
+    (row,) = hiveacid.read_arrow(table).read_all().to_pylist()
+    assert (row["w"], row["a"], row["z"].timestamp()) == (clock, [clock], 1577962800)
+    table.delete_arrow(rows.select(["w"]))
+    assert not hiveacid.read_arrow(table).read_all().num_rows
+
+
 def test_numbers_are_moments(acid, rows, ansi):
     """As Spark casts them (Hive 4.1 does by its strict setting not)."""
     acid.sql(f"create table t (w timestamp) {ACID}")

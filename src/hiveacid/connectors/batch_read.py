@@ -32,7 +32,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructField, StructType
 
 from hiveacid.connectors.options import Options, range_asked, version_asked
-from hiveacid.connectors.wall_clock import session_zone, spark_batch
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Deduplication, Version
@@ -40,6 +39,7 @@ from hiveacid.model.tables import Table, TableKind
 from hiveacid.reading.rows import condition_of
 from hiveacid.spark.arrow_read import CHANGE_TYPES, ArrowScanTask, ChangesTask, PairTask, units_of
 from hiveacid.spark.assign import spark_type
+from hiveacid.spark.wall_clock import session_zone, spark_batch
 from hiveacid.statements.changes import ChangeScan
 from hiveacid.statements.select import Lease, open_changes, open_lease
 from hiveacid.storage.changes import ChangeReader

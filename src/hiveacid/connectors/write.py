@@ -38,7 +38,6 @@ from hiveacid.connectors.batch_read import readable_table
 from hiveacid.connectors.names import written_text
 from hiveacid.connectors.options import Options
 from hiveacid.connectors.spool import Chunk, Spool, in_order
-from hiveacid.connectors.wall_clock import session_zone, with_zone
 from hiveacid.errors import (
     AcidError,
     ConflictError,
@@ -51,6 +50,7 @@ from hiveacid.layout.directories import staging_name
 from hiveacid.model.tables import MAX_BUCKET_ID, AcidMode, StatementId, Table
 from hiveacid.settings import Settings
 from hiveacid.spark.jobs import settle
+from hiveacid.spark.wall_clock import session_zone, with_zone
 from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns, extra_columns
 from hiveacid.statements.driver_write import in_places

@@ -168,6 +168,8 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
         kind = pa.map_(keys.type, items.type)
         child = pa.StructArray.from_arrays([keys, items], fields=list(kind.field(0).type))
     else:
+        if not pa.types.is_list(array.type):  # a large or a fixed one
+            array = array.cast(pa.list_(array.type.value_field))
         child = change(array.values)
         kind = pa.list_(child.type)
     return pa.Array.from_buffers(

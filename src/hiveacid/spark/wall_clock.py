@@ -1,4 +1,4 @@
-"""Times between Spark's instants and Hive's wall clocks, in the workers of a data source.
+"""Times between moments and Hive's wall clocks, in a data source's workers and of Arrow data.
 
 Hive's ``timestamp`` is a wall clock, Spark's an instant that the session's time zone shows as one.
 A data source's tasks get the session's settings as local properties, and Arrow data in UTC.
@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -89,8 +90,19 @@ def instants(clocks: pa.Array, zone: str) -> pa.Array:
     return pc.if_else(left_out, moved, found)
 
 
+def shown_by(spark: SparkSession, rows: pa.Table) -> pa.Table:
+    """Rows whose instants say that they are wall clocks of the session's time zone."""
+    zone = _known(spark.conf.get(_ZONE) or "UTC")
+    columns = [[_zoned(chunk, zone) for chunk in column.chunks] for column in rows.columns]
+    arrays = [
+        pa.chunked_array(chunks) if chunks else column
+        for chunks, column in zip(columns, rows.columns, strict=True)
+    ]
+    return pa.table(arrays, names=rows.schema.names)
+
+
 def with_zone(batch: pa.RecordBatch, zone: str) -> pa.RecordBatch:
-    """Rows of Spark's whose instants say in which zone they are wall clocks."""
+    """Rows whose instants say in which zone they are wall clocks."""
     arrays = [_zoned(column, zone) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
