@@ -182,10 +182,11 @@ def test_nothing_is_cleaned_before_it_is_committed(queue: SqlMetastore, clock: M
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("history", [True, False])
 def test_a_reader_that_may_need_the_inputs_keeps_them(
-    metastore_url: str, clock: ManualClock, when: str
+    metastore_url: str, clock: ManualClock, when: str, history: bool
 ) -> None:
-    options = MetastoreOptions(durable=False, server_time=False)
+    options = MetastoreOptions(durable=False, server_time=False, use_min_history_level=history)
     with connect(metastore_url, clock=clock, options=options) as queue:
         before = begin(queue, TxnType.READ_ONLY) if when == "before" else None
         _, txn = work(queue)
@@ -202,10 +203,11 @@ def test_a_reader_that_may_need_the_inputs_keeps_them(
         assert seen.open == ()
 
 
+@pytest.mark.parametrize("history", [True, False])
 def test_a_cleaner_does_not_see_a_later_compaction_that_a_reader_does_not(
-    metastore_url: str, clock: ManualClock
+    metastore_url: str, clock: ManualClock, history: bool
 ) -> None:
-    options = MetastoreOptions(durable=False, server_time=False)
+    options = MetastoreOptions(durable=False, server_time=False, use_min_history_level=history)
     with connect(metastore_url, clock=clock, options=options) as queue:
         _, txn = work(queue, highest=5)
         queue.commit_txn(txn)

@@ -11,7 +11,12 @@ import pytest
 from tests.metastores import table_rows
 
 from hiveacid.client import Client, open_client
-from hiveacid.errors import ConflictError
+from hiveacid.clock import SystemClock
+from hiveacid.errors import ConflictError, UnsupportedError
+from hiveacid.metastore.connect import connect
+from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.commits import ReadSet
+from hiveacid.model.ids import ValidTxnList
 from hiveacid.model.tables import Column, Isolation, Partition, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType, TxnState
 from hiveacid.model.types import parse_type
@@ -230,3 +235,12 @@ def test_counters_that_are_read_and_inserted_give_each_number_once(client: Clien
     committed = [n for write_id, n in numbers.items() if valid.is_valid(write_id)]
     assert sorted(committed) == list(range(1, 25))
     assert lost[0] > 0
+
+
+def test_without_the_history_that_tells_it_is_refused(metastore_url: str) -> None:
+    options = MetastoreOptions(use_min_history_level=False)
+    with connect(metastore_url, clock=SystemClock(), options=options) as metastore:
+        (txn,) = metastore.open_txns(1, user="u", host="h")
+        reads = ReadSet(ValidTxnList.of(hwm=txn))
+        with pytest.raises(UnsupportedError):
+            metastore.commit_txn(txn, reads=reads)

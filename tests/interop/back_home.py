@@ -15,7 +15,7 @@ from tests.interop.reading_back import check_scan
 from tests.interop.we_wrote import Scope, Writer, Written, answer_of, our_select, states
 
 from hiveacid.layout.directories import parse_partition_name
-from hiveacid.model.tables import Partition, TableName, TxnId
+from hiveacid.model.tables import Partition, TableName
 from hiveacid.session import Session
 
 HOLES_S = 1.5
@@ -72,7 +72,7 @@ def _know_ids(metastore: Any, name: TableName, answer: HiveAnswer) -> None:
     """Our metastore counts Hive's transactions and write ids as its own."""
     hive_hwm = int(answer.meta["valid_txn_list"].split(":")[0])
     if _committed_txn(metastore) < hive_hwm:
-        metastore.assume_committed(TxnId(hive_hwm))
+        metastore.seed_txn_id(hive_hwm + 1)
         _committed_txn(metastore)
         time.sleep(HOLES_S)
     wanted = int(answer.meta["valid_write_id_list"].split(":")[1])

@@ -39,6 +39,7 @@ from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, LockId, TableName, TxnId, WriteId
 from hiveacid.model.transactions import (
     LockComponent,
+    LockSemantics,
     LockType,
     OperationType,
     TxnType,
@@ -55,17 +56,6 @@ RUNNABLE_AREAS: Final = (
     "worker",
     "cleaner",
 )
-
-NOT_OURS: Final = frozenset(
-    {
-        "lock_exclusive_ctas",
-        "lock_matrix_31_shared_write_excludes_itself",
-        "seed_txn_id",
-        "txn_to_write_id_pinned_by_write_set",
-        "write_id_reallocate",
-    }
-)
-"""Of options and calls of Hive's service that hiveacid neither has nor makes."""
 
 
 class NotBuiltError(Exception):
@@ -110,8 +100,11 @@ def _options(config: Mapping[str, Any]) -> MetastoreOptions:
         "repl.txn.timeout": "repl_txn_timeout_ms",
         "opentxn.timeout": "open_txn_timeout_ms",
         "txn.max.open.batch": "open_batch_max",
+        "use.minhistorylevel": "use_min_history_level",
     }
     chosen: dict[str, Any] = {known[key]: value for key, value in config.items() if key in known}
+    if "semantics" in config:
+        chosen["lock_semantics"] = LockSemantics(config["semantics"])
     chosen["compaction"] = compaction_options(config)
     return MetastoreOptions(durable=False, server_time=False, **chosen)
 
@@ -189,7 +182,6 @@ class _Run(CompactionOperations, CompactorOperations):
         repl_policy: str | None = None,
         src_ids: list[int] | None = None,
     ) -> Result:
-        del repl_policy, src_ids  # a map that Hive's replication alone asks
         if elapsed_ms:
             self._clock.jump_after_next_read(elapsed_ms)
         txns = self._metastore.open_txns(
@@ -197,6 +189,8 @@ class _Run(CompactionOperations, CompactorOperations):
             user="user",
             host="host",
             txn_type=TxnType[type],
+            repl_policy=repl_policy,
+            source_ids=src_ids or (),
         )
         return {"txn_ids": list(txns)}
 
@@ -274,9 +268,11 @@ class _Run(CompactionOperations, CompactorOperations):
     def _op_latest_txn_in_conflict(self, txn: int) -> Result:
         return {"value": self._metastore.latest_txn_in_conflict(TxnId(txn)) or 0}
 
-    def _op_allocate_write_ids(self, db: str, table: str, txns: list[int]) -> Result:
+    def _op_allocate_write_ids(
+        self, db: str, table: str, txns: list[int], reallocate: bool = False
+    ) -> Result:
         given = self._metastore.allocate_write_ids(
-            [TxnId(txn) for txn in txns], TableName(db, table)
+            [TxnId(txn) for txn in txns], TableName(db, table), reallocate=reallocate
         )
         return {"write_ids": [[txn, write_id] for txn, write_id in sorted(given.items())]}
 
@@ -313,6 +309,9 @@ class _Run(CompactionOperations, CompactorOperations):
     def _op_seed_write_id(self, db: str, table: str, seed: int) -> None:
         self._metastore.seed_write_id(TableName(db, table), seed)
 
+    def _op_seed_txn_id(self, seed: int) -> None:
+        self._metastore.seed_txn_id(seed)
+
     def _op_add_dynamic_partitions(
         self,
         txn: int,
@@ -335,6 +334,7 @@ class _Run(CompactionOperations, CompactorOperations):
         components: list[Mapping[str, Any]],
         txn: int | None = None,
         zero_wait_read: bool = False,
+        exclusive_ctas: bool = False,
     ) -> Result:
         return _lock_result(
             self._metastore.lock(
@@ -343,6 +343,7 @@ class _Run(CompactionOperations, CompactorOperations):
                 user="user",
                 host="host",
                 zero_wait_read=zero_wait_read,
+                exclusive_ctas=exclusive_ctas,
             )
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.postgres import PostgresServer
 from tests.recorded import NEWER
-from tests.vectors.running import NOT_OURS, RUNNABLE_AREAS, Vector, load_vectors, run_vector
+from tests.vectors.running import RUNNABLE_AREAS, Vector, load_vectors, run_vector
 
 _OURS = Path(__file__).parents[1] / "data" / "txn_vectors.json"
 _NEWER = NEWER / "facts" / "txn_vectors.json"
@@ -18,8 +18,7 @@ def _all() -> list[Vector]:
     seen: dict[str, Vector] = {}
     for path in _FILES:
         for one in load_vectors(path):
-            if one.name not in NOT_OURS:
-                seen.setdefault(repr(one), one)
+            seen.setdefault(repr(one), one)
     return list(seen.values())
 
 
@@ -43,4 +42,3 @@ def test_all_vectors_are_there_and_of_known_areas() -> None:
     vectors = load_vectors(_OURS)
     assert len(vectors) == 105
     assert {one.area for one in vectors} == set(RUNNABLE_AREAS)
-    assert {one.name for one in vectors} > NOT_OURS

@@ -118,6 +118,13 @@ class LockState(Enum):
     """refused at once; never stored"""
 
 
+class LockSemantics(Enum):
+    """Which Hive's compatibility table holds."""
+
+    HIVE_4 = "4.1"
+    HIVE_3 = "3.1"
+
+
 SESSION_PREFIX: Final = "hiveacid-session-"
 """What the agent info (HL_AGENT_INFO) of a session's requests begins with."""
 
@@ -194,13 +201,21 @@ class LockInfo:
 
 _R, _W, _X, _E = LockType
 
-WAITS: Final[Mapping[LockType, frozenset[LockType]]] = {
-    _R: frozenset({_E}),
-    _W: frozenset({_X, _E}),
-    _X: frozenset({_W, _X, _E}),
-    _E: frozenset({_R, _W, _X, _E}),
+WAITS: Final[Mapping[LockSemantics, Mapping[LockType, frozenset[LockType]]]] = {
+    LockSemantics.HIVE_4: {
+        _R: frozenset({_E}),
+        _W: frozenset({_X, _E}),
+        _X: frozenset({_W, _X, _E}),
+        _E: frozenset({_R, _W, _X, _E}),
+    },
+    LockSemantics.HIVE_3: {
+        _R: frozenset({_E}),
+        _W: frozenset({_W, _X, _E}),
+        _X: frozenset({_W, _X, _E}),
+        _E: frozenset({_R, _W, _X, _E}),
+    },
 }
-"""Requested type -> types of earlier requests that it waits for, as in Hive 4."""
+"""Requested type -> types of earlier requests that it waits for."""
 
 
 _CHECK_ORDER: Final = (
@@ -293,13 +308,13 @@ def find_cycle(waits: Iterable[tuple[LockId, LockId]]) -> tuple[LockId, ...]:
     return ()
 
 
-def must_wait(requested: LockInfo, existing: LockInfo) -> bool:
+def must_wait(requested: LockInfo, existing: LockInfo, *, semantics: LockSemantics) -> bool:
     """Whether ``requested`` waits for the earlier ``existing`` (waiting or acquired alike)."""
     if requested.txn_id != 0 and requested.txn_id == existing.txn_id:
         return False
     if not overlaps(requested, existing):
         return False
-    if existing.type not in WAITS[requested.type]:
+    if existing.type not in WAITS[semantics][requested.type]:
         return False
     # CREATE TABLE (database, SHARED_READ) and DROP of another table (EXCLUSIVE) do not fight.
     if requested.type is _R and existing.type is _E:
@@ -310,17 +325,19 @@ def must_wait(requested: LockInfo, existing: LockInfo) -> bool:
 
 
 def first_blocked(
-    request: Sequence[LockInfo], others: Sequence[LockInfo]
+    request: Sequence[LockInfo], others: Sequence[LockInfo], *, semantics: LockSemantics
 ) -> tuple[LockInfo, LockInfo] | None:
     """The component of a request that Hive finds blocked first, and what is in its way."""
     for wanted in sorted(request, key=lambda one: _CHECK_ORDER.index(one.type)):
         for other in others:
-            if must_wait(wanted, other):
+            if must_wait(wanted, other, semantics=semantics):
                 return wanted, other
     return None
 
 
-def blocked_now(locks: Sequence[LockInfo]) -> list[tuple[LockInfo, LockInfo]]:
+def blocked_now(
+    locks: Sequence[LockInfo], *, semantics: LockSemantics
+) -> list[tuple[LockInfo, LockInfo]]:
     """Of all there are, (waiting request, what is in its way): where the request is of a session of
     ours as it would find it now, else as noted when it looked last. What the session, or the
     transaction, has got since is in its way no more, nor who waits for that.
@@ -347,9 +364,9 @@ def blocked_now(locks: Sequence[LockInfo]) -> list[tuple[LockInfo, LockInfo]]:
             and (one.txn_id == txn if one.txn_id else one.session == session)
         }
         counting = [one for one in locks if one.lock_id < lock or one.state is LockState.ACQUIRED]
-        passed = passed_by(counting, own)
+        passed = passed_by(counting, own, semantics=semantics)
         others = [one for one in counting if one.lock_id not in passed]
-        blocked.append(first_blocked(request, others))
+        blocked.append(first_blocked(request, others, semantics=semantics))
     return [one for one in blocked if one is not None]
 
 
@@ -361,7 +378,9 @@ def busy_sessions(locks: Sequence[LockInfo]) -> frozenset[str]:
     )
 
 
-def passed_by(requests: Iterable[LockInfo], held: Collection[LockId]) -> frozenset[LockId]:
+def passed_by(
+    requests: Iterable[LockInfo], held: Collection[LockId], *, semantics: LockSemantics
+) -> frozenset[LockId]:
     """The locks ``held`` by a client or its transaction, and the requests that cannot be granted
     before it gives them back: none of them stands in the way of its own statements.
     """
@@ -369,7 +388,8 @@ def passed_by(requests: Iterable[LockInfo], held: Collection[LockId]) -> frozens
     earlier: list[LockInfo] = []
     for one in sorted(requests, key=lambda request: request.lock_id):
         if one.state is LockState.WAITING and any(
-            other.lock_id in passed and must_wait(one, other) for other in earlier
+            other.lock_id in passed and must_wait(one, other, semantics=semantics)
+            for other in earlier
         ):
             passed.add(one.lock_id)
         earlier.append(one)

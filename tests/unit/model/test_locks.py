@@ -11,6 +11,7 @@ from hiveacid.model.tables import LockId, TxnId
 from hiveacid.model.transactions import (
     SESSION_PREFIX,
     LockInfo,
+    LockSemantics,
     LockState,
     LockType,
     blocked_now,
@@ -96,7 +97,8 @@ def test_who_stands_behind_a_request_waits_for_what_that_waits_for() -> None:
 
 
 def _waits(*locks: LockInfo) -> list[tuple[int, int]]:
-    return [(one.lock_id, by.lock_id) for one, by in blocked_now(locks)]
+    found = blocked_now(locks, semantics=LockSemantics.HIVE_4)
+    return [(one.lock_id, by.lock_id) for one, by in found]
 
 
 def _noted(lock: LockInfo, by: LockInfo) -> LockInfo:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy.sql import ColumnElement, Insert
 
-from hiveacid.errors import ConflictError, TransactionError
+from hiveacid.errors import ConflictError, TransactionError, UnsupportedError
 from hiveacid.metastore.api import OwnDatabase, TxnStore
 from hiveacid.metastore.sql.dialect import Row
 from hiveacid.metastore.sql.engine import Part, Unit, one_of
@@ -31,6 +32,7 @@ from hiveacid.metastore.sql.schema import (
 from hiveacid.metastore.sql.statistics import apply_changes, note_batches
 from hiveacid.metastore.sql.tables import append_columns
 from hiveacid.metastore.sql.txns import (
+    DELETE_REBUILD_LOCKS,
     abort,
     ask_open_type,
     forget_open,
@@ -77,19 +79,34 @@ _RECORDED: Final = (
     .where(_MINE)
     .distinct()
 )
-_INSERT_CHANGES: Final = insert(WRITE_SET).from_select(
-    ("WS_DATABASE", "WS_TABLE", "WS_PARTITION", "WS_TXNID", "WS_COMMIT_ID", "WS_OPERATION_TYPE"),
-    select(
-        _C.TC_DATABASE,
-        _C.TC_TABLE,
-        _C.TC_PARTITION,
-        _C.TC_TXNID,
-        bindparam("commit_id").label("commit_id"),
-        _C.TC_OPERATION_TYPE,
-    )
-    .where(_MINE, one_of(_C.TC_OPERATION_TYPE, _CHANGED))
-    .distinct(),
+_WRITE_SET_COLUMNS: Final = (
+    "WS_DATABASE",
+    "WS_TABLE",
+    "WS_PARTITION",
+    "WS_TXNID",
+    "WS_COMMIT_ID",
+    "WS_OPERATION_TYPE",
 )
+
+
+def _write_set_from(condition: ColumnElement[bool]) -> Insert:
+    mine = (
+        select(
+            _C.TC_DATABASE,
+            _C.TC_TABLE,
+            _C.TC_PARTITION,
+            _C.TC_TXNID,
+            bindparam("commit_id").label("commit_id"),
+            _C.TC_OPERATION_TYPE,
+        )
+        .where(_MINE, condition)
+        .distinct()
+    )
+    return insert(WRITE_SET).from_select(_WRITE_SET_COLUMNS, mine)
+
+
+_INSERT_CHANGES: Final = _write_set_from(one_of(_C.TC_OPERATION_TYPE, _CHANGED))
+_INSERT_ALL: Final = _write_set_from(_C.TC_OPERATION_TYPE != _COMPACT)
 
 _CUR = WRITE_SET.alias("cur")
 _WON = WRITE_SET.alias("committed")
@@ -256,6 +273,8 @@ class SqlCommits(Part, OwnDatabase, TxnStore):
         moves: Sequence[ConsumerMove] = (),
         note: CommitNote | None = None,
     ) -> tuple[CommittedWrite, ...]:
+        if reads is not None and not self._db.options.use_min_history_level:
+            raise UnsupportedError("Serializable transactions need MIN_HISTORY_LEVEL")
         by_row = conflict_unit is ConflictUnit.ROW and not excl_write_enabled
         with self._db.write() as unit:
             asked, recorded = ask_open_type(unit, txn), unit.ask(_RECORDED, txn=txn)
@@ -283,6 +302,7 @@ class SqlCommits(Part, OwnDatabase, TxnStore):
                 kind,
                 operations,
                 check=not excl_write_enabled and not by_row,
+                only_changes=self._db.options.use_min_history_level,
             )
             if conflict is None:
                 _note_streams(unit, batches, moves)
@@ -416,6 +436,7 @@ def _log_writes(
     operations: frozenset[str],
     *,
     check: bool,
+    only_changes: bool,
 ) -> ConflictError | None:
     """Write the WRITE_SET rows of the commit; the error where somebody else committed first."""
     if kind is TxnType.READ_ONLY:
@@ -426,9 +447,11 @@ def _log_writes(
         unit.ask(_STAMP_QUEUE, txn=txn, commit_id=_take_commit_id(unit), now=unit.now_ms)
         return None
     if operations.isdisjoint(_CHANGED):
+        if not only_changes and operations:
+            unit.ask(_INSERT_ALL, txn=txn, commit_id=highest_txn(unit))
         return None
     commit_id = _take_commit_id(unit)
-    unit.ask(_INSERT_CHANGES, txn=txn, commit_id=commit_id)
+    unit.ask(_INSERT_CHANGES if only_changes else _INSERT_ALL, txn=txn, commit_id=commit_id)
     found = unit.row(_CONFLICT, txn=txn) if check else None
     if found is not None:
         return _conflict_error(txn, commit_id, found)
@@ -452,6 +475,8 @@ def _finish(unit: Unit, txn: TxnId, kind: TxnType, operations: frozenset[str]) -
         unit.ask(_DELETE_COMPONENTS, txn=txn)
     unit.ask(_SET_COMMITTED, txn=txn)
     forget_open(unit, txn)
+    if kind is TxnType.MATER_VIEW_REBUILD:
+        unit.ask(DELETE_REBUILD_LOCKS, txn=txn)
 
 
 def _conflict_error(txn: TxnId, commit_id: int, row: Row) -> ConflictError:

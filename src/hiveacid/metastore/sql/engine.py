@@ -30,6 +30,7 @@ from hiveacid.clock import Clock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.sql.dialect import Answer, Channel, Dialect, Outcome, Row, UnitKind
 from hiveacid.metastore.upkeep import CompactionOptions
+from hiveacid.model.transactions import LockSemantics
 
 _T = TypeVar("_T")
 _REPEATS: Final = 10
@@ -53,6 +54,8 @@ class MetastoreOptions:
     repl_txn_timeout_ms: int = 950_400_000
     open_txn_timeout_ms: int = 1_000
     open_batch_max: int = 1_000
+    use_min_history_level: bool = True
+    lock_semantics: LockSemantics = LockSemantics.HIVE_4
     durable: bool = True
     server_time: bool = True
     compaction: CompactionOptions = field(default_factory=CompactionOptions)

@@ -106,6 +106,7 @@ _ABANDONED: Final = (
 _ABANDONED_FREE: Final = _ABANDONED.with_for_update(skip_locked=True)
 _WRITE_SET_GC: Final = delete(WRITE_SET).where(WRITE_SET.c.WS_COMMIT_ID < bindparam("below"))
 _MIN_ABORTED: Final = select(func.min(_T.TXN_ID)).where(_T.TXN_STATE == TxnState.ABORTED.value)
+_MIN_WRITE_SET: Final = select(func.min(WRITE_SET.c.WS_TXNID))
 _TABLES_TO_CLEAN: Final = (
     select(_W.T2W_DATABASE, _W.T2W_TABLE).where(_W.T2W_TXNID < bindparam("below")).distinct()
 )
@@ -217,9 +218,12 @@ class SqlHousekeeping(Part, OwnDatabase):
         """Forget which transaction had a write id, where all snapshots take it as committed."""
         # What is found here stays removable: it is committed, and later write ids are higher.
         with self._db.read() as unit:
-            _, _, hwm = watermarks(unit)
-            lowest = (or_max(unit.scalar(one)) for one in (_MIN_ABORTED, MIN_SEEN_OPEN))
-            below = min(hwm + 1, *lowest)
+            lowest, _, hwm = watermarks(unit)
+            below = min(hwm + 1, or_max(unit.scalar(_MIN_ABORTED)))
+            if self._db.options.use_min_history_level:
+                below = min(below, or_max(unit.scalar(MIN_SEEN_OPEN)))
+            else:
+                below = min(below, lowest, or_max(unit.scalar(_MIN_WRITE_SET)))
             work = []
             for database, table in unit.rows(_TABLES_TO_CLEAN, below=below):
                 where = {"db": database, "table": table, "below": below}

@@ -33,6 +33,7 @@ from hiveacid.model.transactions import (
     AbortReason,
     LockComponent,
     LockInfo,
+    LockSemantics,
     LockState,
     LockType,
     blocked_now,
@@ -134,10 +135,12 @@ class SqlLocks(Part, OwnDatabase, LockManager):
         host: str,
         agent_info: str | None = None,
         zero_wait_read: bool = False,
+        exclusive_ctas: bool = False,
         held: Collection[LockId] = (),
     ) -> LockResponse:
         if not components:
             raise InvalidInputError("A lock request needs at least one component")
+        semantics = self._db.options.lock_semantics
         databases = {one.database.lower() for one in components}
         with self._db.write() as unit:
             kind = None if txn is None else ask_open_type(unit, txn)
@@ -173,10 +176,11 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 for at, one in enumerate(components, start=1)
             ]
             infos = [_info(row) for one in other_rows for row in one.rows()]
-            blocked = _blocked(unit, request, infos, held=held)
-            if blocked and txn and zero_wait_read and blocked[0].type is LockType.SHARED_READ:
-                text = f"Unable to acquire read lock due to an existing exclusive lock {blocked[1]}"
-                return LockResponse(lock, LockState.NOT_ACQUIRED, text)
+            blocked = _blocked(unit, request, infos, semantics=semantics, held=held)
+            if blocked is not None:
+                refusal = _refusal(*blocked, zero_wait_read=zero_wait_read, ctas=exclusive_ctas)
+                if refusal is not None:
+                    return LockResponse(lock, LockState.NOT_ACQUIRED, refusal)
             unit.insert(HIVE_LOCKS, _stored(request, blocked, unit.now_ms))
             if blocked is not None or newer is None or were_missing:
                 return _response(lock, blocked)  # what is not recorded may be gone: who asks looks
@@ -196,7 +200,8 @@ class SqlLocks(Part, OwnDatabase, LockManager):
                 heartbeat_lock(unit, lock)
             if all(one.state is LockState.ACQUIRED for one in request):
                 return _response(lock, None)
-            blocked = _blocked(unit, request, others, held=held)
+            semantics = self._db.options.lock_semantics
+            blocked = _blocked(unit, request, others, semantics=semantics, held=held)
             if blocked is None:
                 heartbeat = 0 if txn else unit.now_ms
                 unit.ask(_GRANT, lock=lock, now=unit.now_ms, heartbeat=heartbeat)
@@ -229,10 +234,10 @@ class SqlLocks(Part, OwnDatabase, LockManager):
         looks again and notes another, so no cycle stays hidden.
         """
         with self._db.read() as unit:
-            if not _deadlock(unit, waiting):
+            if not _deadlock(unit, waiting, self._db.options.lock_semantics):
                 return ()
         with self._db.write() as unit:
-            cycle = _deadlock(unit, waiting)
+            cycle = _deadlock(unit, waiting, self._db.options.lock_semantics)
             if not cycle:
                 return ()
             victim = cycle[0]
@@ -271,7 +276,7 @@ class SqlLocks(Part, OwnDatabase, LockManager):
         )
 
 
-def _deadlock(unit: Unit, waiting: LockId | None) -> tuple[LockInfo, ...]:
+def _deadlock(unit: Unit, waiting: LockId | None, semantics: LockSemantics) -> tuple[LockInfo, ...]:
     """One that may be broken by whom the request ``waiting`` belongs to.
 
     Where LOCK TABLE is to give up, only its client does so: the row is all that could tell it why.
@@ -282,7 +287,7 @@ def _deadlock(unit: Unit, waiting: LockId | None) -> tuple[LockInfo, ...]:
         return ()
     # What a request noted when it looked last may be in its way no more.
     locks = [_info(row) for row in unit.rows(_ALL)]
-    blocked, busy = blocked_now(locks), busy_sessions(locks)
+    blocked, busy = blocked_now(locks, semantics=semantics), busy_sessions(locks)
     while cycle := find_deadlock(blocked, busy=busy):
         victim = cycle[0]
         if victim.txn_id or victim.lock_id == waiting:
@@ -312,17 +317,18 @@ def _blocked(
     request: Sequence[LockInfo],
     others: list[LockInfo],
     *,
+    semantics: LockSemantics,
     held: Collection[LockId],
 ) -> tuple[LockInfo, LockInfo] | None:
     """The first component that has to wait, and for whom; None where nothing has to."""
     if held:
-        others = _without_own(others, held=held)
+        others = _without_own(others, semantics, held=held)
     lock, txn = request[0].lock_id, request[0].txn_id
-    blocked = first_blocked(request, others)
+    blocked = first_blocked(request, others, semantics=semantics)
     if blocked is not None and txn and blocked[1].state is LockState.WAITING:
         stored, everybody = _seen(unit, lock, everywhere=True)
-        others = _without_own(everybody, held=held, txn=txn)
-        blocked = first_blocked(stored or request, others)
+        others = _without_own(everybody, semantics, held=held, txn=txn)
+        blocked = first_blocked(stored or request, others, semantics=semantics)
     return blocked
 
 
@@ -360,6 +366,7 @@ def _stored(
 
 def _without_own(
     everybody: Sequence[LockInfo],
+    semantics: LockSemantics,
     *,
     held: Collection[LockId],
     txn: TxnId | None = None,
@@ -378,8 +385,21 @@ def _without_own(
         for one in everybody
         if one.txn_id == txn and txn and one.state is LockState.ACQUIRED
     )
-    passed = passed_by(everybody, {*held, *mine})
+    passed = passed_by(everybody, {*held, *mine}, semantics=semantics)
     return [one for one in everybody if one.lock_id not in passed]
+
+
+def _refusal(
+    wanted: LockInfo, blocker: LockInfo, *, zero_wait_read: bool, ctas: bool
+) -> str | None:
+    if zero_wait_read and wanted.type is LockType.SHARED_READ and wanted.txn_id:
+        return f"Unable to acquire read lock due to an existing exclusive lock {blocker}"
+    if ctas:
+        return (
+            "Failed to initiate a concurrent CTAS operation with the same table name, "
+            f"lockInfo : {blocker}"
+        )
+    return None
 
 
 def _response(lock: LockId, blocked: tuple[LockInfo, LockInfo] | None) -> LockResponse:

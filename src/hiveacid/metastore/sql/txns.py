@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final, cast
@@ -96,11 +96,20 @@ _DELETE_HISTORY_WRITE_ID: Final = delete(MIN_HISTORY_WRITE_ID).where(
     MIN_HISTORY_WRITE_ID.c.MH_TXNID == bindparam("txn")
 )
 _DELETE_LOCKS: Final = delete(HIVE_LOCKS).where(HIVE_LOCKS.c.HL_TXNID == bindparam("txn"))
-_DELETE_REBUILD_LOCKS: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
+DELETE_REBUILD_LOCKS: Final = delete(MATERIALIZATION_REBUILD_LOCKS).where(
     MATERIALIZATION_REBUILD_LOCKS.c.MRL_TXN_ID == bindparam("txn")
 )
 _DELETE_REPL_MAP: Final = delete(REPL_TXN_MAP).where(
     REPL_TXN_MAP.c.RTM_TARGET_TXN_ID == bindparam("txn")
+)
+_INSERT_REPL_MAP: Final = insert(REPL_TXN_MAP).values(
+    RTM_REPL_POLICY=bindparam("policy"),
+    RTM_SRC_TXN_ID=bindparam("source"),
+    RTM_TARGET_TXN_ID=bindparam("txn"),
+)
+_FIND_REPL: Final = select(REPL_TXN_MAP.c.RTM_TARGET_TXN_ID).where(
+    REPL_TXN_MAP.c.RTM_REPL_POLICY == bindparam("policy"),
+    REPL_TXN_MAP.c.RTM_SRC_TXN_ID == bindparam("source"),
 )
 _IS_YOUNG: Final = (
     _T.TXN_STARTED > _NOW - bindparam("timeout", type_=BigInteger),
@@ -170,21 +179,32 @@ class SqlTxns(Part, TxnStore):
         host: str,
         txn_type: TxnType = TxnType.DEFAULT,
         agent: str = "",
+        repl_policy: str | None = None,
+        source_ids: Sequence[int] = (),
     ) -> tuple[TxnId, ...]:
         if n <= 0:
             raise InvalidInputError(f"Invalid input for number of txns: {n}", n=n)
         options = self._db.options
         with self._db.write(opens=True) as unit:
             unnamed = (TxnType.DEFAULT, TxnType.READ_ONLY)  # no directory is named after them
-            unit.outlives_a_crash = txn_type not in unnamed
+            unit.outlives_a_crash = txn_type not in unnamed or repl_policy is not None
+            if repl_policy is not None:
+                where = {"policy": repl_policy}
+                known = [unit.scalar(_FIND_REPL, **where, source=one) for one in source_ids]
+                if any(known):
+                    return tuple(TxnId(txn) for txn in known if txn is not None)
             who = {"user": user, "host": host, "type": int(txn_type), "agent": agent or None}
             txns = _insert_txns(unit, min(n, options.open_batch_max), who)
+            if repl_policy is not None:
+                pairs = zip(source_ids, txns, strict=False)
+                rows = [{"policy": repl_policy, "source": one, "txn": txn} for one, txn in pairs]
+                unit.run_many(_INSERT_REPL_MAP, rows)
             writes = txn_type is not TxnType.READ_ONLY
             elapsed_ms = self._db.clock.now_ms() - unit.begun_ms
             too_slow = writes and elapsed_ms >= options.open_txn_timeout_ms
             if too_slow:
                 by_txn = [{"txn": txn} for txn in txns]
-                for statement in (_DELETE_TXN, _DELETE_HISTORY):
+                for statement in (_DELETE_TXN, _DELETE_HISTORY, _DELETE_REPL_MAP):
                     unit.run_many(statement, by_txn)
         if writes and not too_slow:
             elapsed_ms = self._db.clock.now_ms() - unit.begun_ms
@@ -265,6 +285,17 @@ class SqlTxns(Part, TxnStore):
             # In order, so that two who abort the same ones do not wait for each other.
             return tuple(txn for txn in sorted(set(txns)) if abort(unit, txn, reason))
 
+    def seed_txn_id(self, seed: int) -> None:
+        """Let the next transaction id be ``seed``. Raises: MetastoreError: not the highest."""
+        with self._db.write() as unit:
+            unit.exclude_opens()
+            hwm = unit.scalar(_HWM)
+            if hwm >= seed:
+                raise MetastoreError(
+                    f"Invalid txnId seed {seed}, the highWaterMark is {hwm}", seed=seed, hwm=hwm
+                )
+            unit.dialect.set_next_txn_id(unit.channel, seed)
+
 
 def assume_committed(unit: Unit, txn: int) -> None:
     """See ``OwnDatabase``. A committed row, old, so that the ids below it are no recent hole."""
@@ -284,9 +315,10 @@ def _insert_txns(unit: Unit, n: int, who: Mapping[str, object]) -> tuple[TxnId, 
     now_ms = unit.statement_time_ms
     asked = [unit.ask(_INSERT, now=now_ms, **who) for _ in range(n)]
     txns = tuple(TxnId(one.scalar()) for one in asked)
-    # With these rows there the lowest is the same as without: theirs are young.
-    old_ms = unit.now_ms - unit.options.open_txn_timeout_ms
-    unit.run_many(_INSERT_HISTORY, [{"txn": txn, "old": old_ms} for txn in txns])
+    if unit.options.use_min_history_level:
+        # With these rows there the lowest is the same as without: theirs are young.
+        old_ms = unit.now_ms - unit.options.open_txn_timeout_ms
+        unit.run_many(_INSERT_HISTORY, [{"txn": txn, "old": old_ms} for txn in txns])
     return txns
 
 
@@ -426,7 +458,7 @@ def abort(unit: Unit, txn: TxnId, reason: AbortReason, *, detail: str = "") -> b
     if not aborted:
         return False
     forget_open(unit, txn)
-    unit.ask(_DELETE_REBUILD_LOCKS, txn=txn)
+    unit.ask(DELETE_REBUILD_LOCKS, txn=txn)
     unit.ask(_DELETE_REPL_MAP, txn=txn)
     if aborted[0][0] in COMPACTIONS:
         give_back(unit, txn, lost=reason is AbortReason.TIMEOUT)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import compress
 from typing import Final
 
-from sqlalchemy import and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
@@ -51,6 +51,7 @@ _RECORDED: Final = (
     )
     .where(_C.TC_TXNID == bindparam("txn"))
 )
+_DELETE_OF_TXN: Final = delete(TXN_TO_WRITE_ID).where(*_OF_TABLE, _W.T2W_TXNID == bindparam("txn"))
 _INSERT: Final = insert(TXN_TO_WRITE_ID).values(
     T2W_TXNID=bindparam("txn"),
     T2W_DATABASE=bindparam("db"),
@@ -92,6 +93,7 @@ class SqlWriteIds(Part, TxnStore):
         table: TableName,
         *,
         writes: Sequence[LockComponent] = (),
+        reallocate: bool = False,
     ) -> Mapping[TxnId, WriteId]:
         ordered = sorted(txns)
         with self._db.write() as unit:
@@ -109,14 +111,17 @@ class SqlWriteIds(Part, TxnStore):
                         table=str(table),
                         state="unknown",
                     )
-            found = {
-                txn: WriteId(write_id)
-                for txn, asked in given.items()
-                if (write_id := asked.scalar()) is not None
-            }
-            if len(found) == len(ordered):
-                return found
-            assert not found, "a batch has write ids of a table all or none"
+            if reallocate:
+                unit.run_many(_DELETE_OF_TXN, [{**where, "txn": txn} for txn in ordered])
+            else:
+                found = {
+                    txn: WriteId(write_id)
+                    for txn, asked in given.items()
+                    if (write_id := asked.scalar()) is not None
+                }
+                if len(found) == len(ordered):
+                    return found
+                assert not found, "a batch has write ids of a table all or none"
             following = next_one.scalar()
             first = 1 if following is None else int(following)
             new = {txn: WriteId(first + at) for at, txn in enumerate(ordered)}
