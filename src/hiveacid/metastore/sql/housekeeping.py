@@ -36,6 +36,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TBLS,
 )
 from hiveacid.metastore.sql.cleaning import FIRST_UNSEEN, MIN_SEEN_OPEN, or_max, purge_history
+from hiveacid.metastore.sql.decided import note_decided
 from hiveacid.metastore.sql.engine import Database, Part, Unit, one_of
 from hiveacid.metastore.sql.objects import CATALOG
 from hiveacid.metastore.sql.schema import (
@@ -47,7 +48,7 @@ from hiveacid.metastore.sql.schema import (
     TXNS,
     WRITE_SET,
 )
-from hiveacid.metastore.sql.txns import abort, note_decided, watermarks
+from hiveacid.metastore.sql.txns import abort, watermarks
 from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, LONG_MIN, RETENTION, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
 from hiveacid.setting import parse_seconds

@@ -154,8 +154,10 @@ class SqliteDialect(Dialect):
             os.close(log)
 
     def set_next_txn_id(self, channel: Channel, next_id: int) -> None:
-        """Write SQLite's own sequence table, where TXNS is since its first row, of id 0."""
-        channel.send("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", (next_id - 1,))
+        """Write SQLite's own sequence table."""
+        last = (next_id - 1,)
+        if not channel.send("UPDATE sqlite_sequence SET seq = ? WHERE name = 'TXNS'", last).count():
+            channel.send("INSERT INTO sqlite_sequence (name, seq) VALUES ('TXNS', ?)", last)
 
     def timestamp(self, epoch_ms: int) -> Any:
         """SQLAlchemy's text form of a timestamp on SQLite, UTC."""

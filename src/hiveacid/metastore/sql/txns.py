@@ -13,10 +13,10 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, TransactionError
 from hiveacid.metastore.api import OpenTxns, TxnStore
 from hiveacid.metastore.sql.compaction_rows import give_back
+from hiveacid.metastore.sql.decided import DECIDED
 from hiveacid.metastore.sql.dialect import Answer, Row, packed, server_now, unpacked
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.schema import (
-    AUX_TABLE,
     COMPLETED_TXN_COMPONENTS,
     HIVE_LOCKS,
     MATERIALIZATION_REBUILD_LOCKS,
@@ -35,18 +35,6 @@ from hiveacid.model.transactions import (
     TxnState,
     TxnType,
 )
-
-_A = AUX_TABLE.c
-_DECIDED_KEY: Final = "HiveacidDecided"
-_ASK_DECIDED: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == _DECIDED_KEY)
-_FIRST_DECIDED: Final = insert(AUX_TABLE).values(MT_KEY1=_DECIDED_KEY, MT_KEY2=bindparam("txn"))
-_HIGHER_DECIDED: Final = (
-    update(AUX_TABLE)
-    .where(_A.MT_KEY1 == _DECIDED_KEY, _A.MT_KEY2 < bindparam("txn"))
-    .values(MT_KEY2=bindparam("txn"))
-)
-DECIDED: Final = func.coalesce(_ASK_DECIDED.scalar_subquery(), 0)
-"""The highest id up to which no other row will come."""
 
 _T = TXNS.c
 _OPEN: Final = TxnState.OPEN.value
@@ -422,19 +410,6 @@ def watermarks(unit: Unit) -> tuple[int, int, int]:
     (row,) = unit.rows(_WATERMARKS, old=unit.now_ms - unit.options.open_txn_timeout_ms)
     lowest, boundary, hwm = row
     return (LONG_MAX if lowest is None else int(lowest), int(boundary or 0), int(hwm or 0))
-
-
-def note_decided(unit: Unit, txn: int) -> None:
-    """Write down that no row will come up to an id, before one of those is removed.
-
-    Housekeeping leaves holes. A hole below a young row may be an id whose row is yet to come, so it
-    counts as open: where the clock was set back, rows of long ago are young again, and what was
-    removed would be open, and its rows unseen.
-    """
-    if unit.scalar(_ASK_DECIDED) is None:
-        unit.ask(_FIRST_DECIDED, txn=txn)
-    else:
-        unit.ask(_HIGHER_DECIDED, txn=txn)
 
 
 def ask_open_type(unit: Unit, txn: TxnId) -> Answer:
