@@ -1,15 +1,25 @@
-"""Times, durations, sizes and tables as people read them; times are UTC."""
+"""Times (in UTC), durations, sizes, decimals and tables as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timezone
+from decimal import Decimal
 from html import escape
 from typing import Final
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _SIZES: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def decimal_text(value: Decimal) -> str:
+    """All digits of a decimal, without zeros at the end, as Hive writes it: 1.5 for 1.50, 0 for
+    -0.00.
+    """
+    text = f"{value:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
 
 
 def moment(epoch_ms: int | None, *, unit: str = "seconds") -> str | None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from hiveacid.errors import SqlSyntaxError, UnsupportedError
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import (
     Cursor,
@@ -175,7 +176,7 @@ def _number_text(text: str) -> str:
     """A number as a partition of a text column is called: ``08`` is 8, ``1.50`` is 1.5."""
     value = number_value(text)
     if isinstance(value, Decimal):
-        return f"{value.normalize():f}"
+        return decimal_text(value)
     return text if value is None else str(value)
 
 

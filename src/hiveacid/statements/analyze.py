@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import Snapshot, SnapshotPart, partition_name
 from hiveacid.model.commits import ColumnStatistics, StatisticsChange
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName
 from hiveacid.model.types import INTEGER_BITS, CharType, DecimalType, PrimitiveType, VarcharType
 from hiveacid.spark.session import constant, quoted
@@ -242,7 +243,8 @@ def _statistics(columns: Sequence[Column], row: Row | None) -> tuple[ColumnStati
         low, high = values.pop("low", None), values.pop("high", None)
         kind = _kind(column)
         if kind == "decimal":
-            values |= {"decimal_low": _plain(low), "decimal_high": _plain(high)}
+            lowest, highest = (None if v is None else decimal_text(v) for v in (low, high))
+            values |= {"decimal_low": lowest, "decimal_high": highest}
         elif kind == "double":
             values |= {"double_low": low, "double_high": high}
         elif kind in _BOUNDED:
@@ -252,11 +254,3 @@ def _statistics(columns: Sequence[Column], row: Row | None) -> tuple[ColumnStati
                 values[name] = 0
         found.append(ColumnStatistics(column.name, str(column.type), **values))
     return tuple(found)
-
-
-def _plain(value: Any) -> str | None:
-    """A decimal without zeros at the end, as Hive stores it."""
-    if value is None:
-        return None
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text

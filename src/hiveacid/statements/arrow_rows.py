@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import (
     INTEGER_BITS,
@@ -475,11 +476,9 @@ def of_one_type(rows: Sequence[Sequence[object]]) -> Sequence[Sequence[object]]:
 
 
 def _hive_text(cell: object) -> object:
-    if cell is None or isinstance(cell, str):
-        return cell
     if isinstance(cell, Decimal):
-        return format(cell.normalize(), "f")
-    return texts_of(pa.array([cell]))[0].as_py()
+        return decimal_text(cell)
+    return cell if isinstance(cell, str | None) else texts_of(pa.array([cell]))[0].as_py()
 
 
 def _spark_literal(cell: object) -> str:

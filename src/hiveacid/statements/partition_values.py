@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import (
     INTEGER_BITS,
@@ -136,9 +137,7 @@ def _normal(text: str, column: Column) -> str:
             decimal and decimal.adjusted() >= kind.precision - kind.scale
         ):
             raise ValueError(text)
-        plain = format(decimal, "f")
-        plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
-        return "0" if plain == "-0" else plain
+        return decimal_text(decimal)
     if name in ("float", "double"):
         return _floating(_ascii(plain), kind)
     return text

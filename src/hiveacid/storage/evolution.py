@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import FormatError
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.types import (
     STRING,
     CharType,
@@ -362,15 +363,10 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
         doubles = array.cast(pa.float64())
         return pc.if_else(pc.is_nan(doubles), None, java_numbers(doubles))
     if pa.types.is_decimal(kind):
-        return _converted(array, _decimal_text, STRING)
+        return _converted(array, decimal_text, STRING)
     if pa.types.is_binary(kind):
         return _converted(array, lambda value: value.hex(" "), STRING)
     return texts_of(array)
-
-
-def _decimal_text(value: Decimal) -> str:
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def from_julian(array: pa.Array, *, times_only: bool = False) -> pa.Array:

@@ -305,6 +305,7 @@ def test_numbers_and_booleans_are_texts_in_a_text_partition_column(tmp_path: Pat
             "08": "8",
             "1.50": "1.5",
             "1e2": "100.0",
+            "1234567890123456789012345678901.50": "1234567890123456789012345678901.5",
             "TRUE": "TRUE",
             "-5L": "-5",
             "'08'": "08",
@@ -316,3 +317,11 @@ def test_numbers_and_booleans_are_texts_in_a_text_partition_column(tmp_path: Pat
         for literal in names:
             acid.sql(f"alter table t drop partition (p={literal})")
         assert not acid.sql("show partitions t").rows
+
+
+def test_decimals_beside_texts_keep_all_digits(tmp_path: Path) -> None:
+    with connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh") as acid:
+        acid.sql("create table t (s string) stored as orc tblproperties ('transactional'='true')")
+        acid.sql("insert into t values ('a'), (1234567890123456789012345678901.50), (-0.00)")
+        found = read_arrow(acid.table("t")).read_all()["s"].to_pylist()
+        assert found == ["a", "1234567890123456789012345678901.5", "0"]
