@@ -20,6 +20,7 @@ from pyspark.sql import types as t
 
 from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
+from hiveacid.model.moment_texts import BLANKS, CLOCK, DAY
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
     INTEGER_BITS,
@@ -250,22 +251,15 @@ def _whole_part(name: str) -> str:
     )
 
 
-_DAY: Final = "([0-9]{2,4}-[0-9]{1,2}-[0-9]{1,2})"
-_CLOCK: Final = "([0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}([.][0-9]{1,9})?)"
-_OFFSET: Final = "(UTC|GMT|UT)?([+-][01][0-9]:[0-9]{2}(:[0-9]{2})?)?"
-_ZONE: Final = f" ?(Z|{_OFFSET}|[CEMW]ET|[A-Z][A-Za-z_]+(/[A-Za-z0-9_+-]+)+)"
-_BLANKS: Final = "[ \t-\r]*"
-
-
 def _moment(name: str, kind: str) -> str:
-    """A text as a date or wall clock (real-hive.md 9): it must begin with a whole day of at most
-    four digits for the year; a zone is dropped, and a time of day that is none with all behind it.
-    A cast takes '2020' for its first day, and a time in a zone for that moment.
+    """A text as a date or wall clock, as ``model/moment_texts.py``. A cast takes '2020' for its
+    first day, and a time in a zone for that moment.
     """
-    day = f"concat('00', regexp_extract({name}, '^{_BLANKS}{_DAY}(?![0-9])', 1))"
+    given = f"regexp_extract({name}, '^{BLANKS}{DAY}', 1)"
+    day = f"lpad({given}, greatest(10, length({given})), '0')"
     if kind == "date":
         return f"try_cast({day} as date)"
-    form = f"^{_BLANKS}[0-9-]+[ Tt]{_CLOCK}[0-9]*{_ZONE}{_BLANKS}$"
+    form = f"^{BLANKS}[0-9-]+{CLOCK}$"
     clock = f"regexp_extract({name}, '{form}', 1)"
     both = f"concat({day}, ' ', {clock})"
     return f"coalesce(try_cast({both} as {kind}), try_cast({day} as {kind}))"

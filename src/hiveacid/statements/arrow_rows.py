@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
+from hiveacid.model.moment_texts import day_of, wall_clock_of
 from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import (
@@ -330,8 +331,6 @@ def _finite(given: pa.Array) -> pa.Array:
 
 
 _LONG: Final = 2**63
-_DATE: Final = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
-_TIMESTAMP: Final = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})(\.\d{1,6})?")
 
 
 class _Doubtful(Exception):
@@ -426,26 +425,19 @@ def _boolean(value: object) -> bool:
     raise _Doubtful(value)
 
 
-def _date(value: object) -> datetime.date:
+def _date(value: object) -> datetime.date | None:
+    if isinstance(value, str):
+        return day_of(value)
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         return value
-    if isinstance(value, str) and _DATE.fullmatch(value):
-        try:
-            return datetime.date.fromisoformat(value)
-        except ValueError as error:
-            raise _Doubtful(value) from error
     raise _Doubtful(value)
 
 
-def _timestamp(value: object) -> datetime.datetime:
+def _timestamp(value: object) -> datetime.datetime | None:
+    if isinstance(value, str):
+        return wall_clock_of(value)
     if isinstance(value, datetime.datetime):
         return value
-    if isinstance(value, str) and (found := _TIMESTAMP.fullmatch(value)):
-        fraction = (found.group(3) or ".0").ljust(7, "0")
-        try:
-            return datetime.datetime.fromisoformat(f"{found.group(1)} {found.group(2)}{fraction}")
-        except ValueError as error:
-            raise _Doubtful(value) from error
     raise _Doubtful(value)
 
 
