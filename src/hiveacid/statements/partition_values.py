@@ -1,11 +1,11 @@
 """Partition values as text: normal form by column type, specifications against a table.
 
-Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals and timestamps have no
-zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00 and -0. Floats and doubles are as Java prints
-them: ``x=1.0``, ``x=1.0E20``. Hive 4.1 looks for rows it changes under such names only. Values of
-char(n) and varchar(n) are cut to n characters, those of char padded, as Hive 4.1 names them. NULL
-and the empty string are the default partition (None), also the text ``__HIVE_DEFAULT_PARTITION__``,
-cut to the column's length.
+Rules: ``p='007'`` of an int column is ``p=7`` (real-hive.md 9). Decimals are rounded half up;
+they and timestamps have no zeros at the end: ``x=1.5`` for 1.50, ``x=0`` for 0.00 and -0. Floats
+and doubles are as Java prints them: ``x=1.0``, ``x=1.0E20``. Hive 4.1 looks for rows it changes
+under such names only. Values of char(n) and varchar(n) are cut to n characters, those of char
+padded, as Hive 4.1 names them. NULL and the empty string are the default partition (None), also
+the text ``__HIVE_DEFAULT_PARTITION__``, cut to the column's length.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import java_numbers
+from hiveacid.storage.evolution import decimal_of
 
 PartitionText = tuple[tuple[str, str | None], ...]
 
@@ -132,10 +133,8 @@ def _normal(text: str, column: Column) -> str:
     if name == "timestamp":
         return _timestamp(plain)
     if isinstance(kind, DecimalType):
-        decimal = Decimal(_ascii(plain))
-        if not decimal.is_finite() or (
-            decimal and decimal.adjusted() >= kind.precision - kind.scale
-        ):
+        decimal = decimal_of(_ascii(plain), kind)
+        if decimal is None:
             raise ValueError(text)
         return decimal_text(decimal)
     if name in ("float", "double"):

@@ -260,7 +260,7 @@ def _as_integer(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _as_decimal(array: pa.Array, wanted: DecimalType) -> pa.Array:
     """Rounded half up; null where there are too many digits."""
     if pa.types.is_floating(array.type):
-        return _converted(array, lambda value: _decimal_of(repr(float(value)), wanted), wanted)
+        return _converted(array, lambda value: decimal_of(repr(float(value)), wanted), wanted)
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.int8())
     scale = _scale(array.type)
@@ -283,7 +283,7 @@ def _parsed(texts: pa.Array, wanted: HiveType, target: pa.DataType | None = None
     target = arrow_type(wanted) if target is None else target
     if isinstance(wanted, DecimalType):
         stripped = pc.utf8_trim_whitespace(texts)
-        return _converted(stripped, lambda text: _decimal_of(text, wanted), wanted)
+        return _converted(stripped, lambda text: decimal_of(text, wanted), wanted)
     if pa.types.is_floating(target):
         stripped = pc.utf8_trim_whitespace(texts)
         plain = pc.replace_substring_regex(stripped, "([0-9.])[fFdD]$", r"\1")
@@ -333,7 +333,8 @@ def _moment_of(text: str, unit: str) -> int | None:
     return seconds * TICKS[unit] + int(fraction.ljust(_DIGITS[unit], "0")[: _DIGITS[unit]])
 
 
-def _decimal_of(text: str, wanted: DecimalType) -> Decimal | None:
+def decimal_of(text: str, wanted: DecimalType) -> Decimal | None:
+    """The number, rounded half up; None where it has too many digits, or the text is none."""
     try:
         value = Decimal(text).quantize(
             Decimal(1).scaleb(-wanted.scale), rounding=ROUND_HALF_UP, context=_WIDE
