@@ -325,6 +325,19 @@ def test_branches_into_the_same_dynamic_partitions_are_one_insert(acid, rows):
     assert caught.value.code == 10087
 
 
+def test_a_check_that_is_no_condition_on_the_tables_columns_is_refused(acid):
+    acid.sql(f"create table t (id int, v string, check (v like 'a%' or id between 1 and 2)) {ACID}")
+    for check in ("nosuch > 1", "id + 1", "v", "null", "'x'", "nosuch(id)"):
+        for text in (
+            f"create table x (id int, v string, check ({check}))",
+            f"alter table t add constraint k check ({check})",
+            f"alter table t change id id int check ({check})",
+        ):
+            with pytest.raises(InvalidInputError) as caught:
+                acid.sql(text)
+            assert caught.value.code == 10326
+
+
 def test_a_default_has_a_name_and_a_zone(acid, rows):
     acid.sql(
         "create table t (a int, b tinyint constraint small default 127Y enable,"

@@ -89,7 +89,7 @@ def bind(
     if isinstance(body, CreateTable) and body.temporary:
         body = dataclasses.replace(body, name=names.hide(splicer.qualify(body.name)))
     if isinstance(body, CreateTable) and isinstance(body.query, Fragment):
-        query = _entitled(body.query, splicer)
+        query = _entitled(body.query, splicer, twice=True)
         return _ddl(dataclasses.replace(body, query=query), names, splicer)
     if isinstance(body, CreateView) and isinstance(body.query, Fragment):
         # as written, and with full names; it must not need itself
@@ -128,8 +128,9 @@ def _query(fragment: Fragment, splicer: Splicer) -> Query:
     return Query(text, dict(splicer.tables), aggregates_of(fragment.text), lookup)
 
 
-def _entitled(fragment: Fragment, splicer: Splicer) -> Query:
-    return dataclasses.replace(_query(fragment, splicer), titles=titles(fragment.scope.named_by))
+def _entitled(fragment: Fragment, splicer: Splicer, *, twice: bool = False) -> Query:
+    named = titles(fragment.scope.named_by, twice=twice)
+    return dataclasses.replace(_query(fragment, splicer), titles=named)
 
 
 def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from hiveacid.errors import SqlSyntaxError, UnsupportedError
+from hiveacid.errors import InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import TableName
 from hiveacid.sql.cursor import (
@@ -136,6 +136,12 @@ def _insert_head(cursor: Cursor) -> Insert:
     table = cursor.table_name()
     pairs = optional_pairs(cursor)
     static = {name: text for name, text, given in pairs if given}
+    for name, text in static.items():
+        if not text:
+            code, what = (10248, "a NULL") if text is None else (10006, "an empty text")
+            raise InvalidInputError(
+                f"{what} is no partition to insert into", code=code, column=name
+            )
     dynamic = tuple(name for name, _, given in pairs if not given)
     if_not_exists = overwrite and cursor.if_not_exists()
     columns = cursor.names() if cursor.key == "(" and not cursor.at_nested_query() else ()

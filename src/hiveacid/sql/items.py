@@ -82,18 +82,22 @@ def _is_several(tokens: Sequence[Token]) -> bool:
     return tokens[0].key in _GENERATORS and len(tokens) > 1 and tokens[1].key == "("
 
 
-def titles(scope: Scope | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def titles(scope: Scope | None, *, twice: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What Hive calls the columns of a SELECT: those up to the first star and those behind the last
-    one; between them are columns of tables. An expression without alias is called by its place.
+    one; between them are columns of tables. An expression without alias is called by its place, the
+    same column with ``twice`` by another name.
     """
     if scope is None:
         return (), ()
     names: list[str] = []
     cast: set[str] = set()
+    said: set[tuple[str, tuple[str, ...]]] = set()
     for place, item in enumerate(scope.items):
         name = item.name or f"_c{place}"
-        is_taken = name in names and (item.is_cast or name in cast)
+        again = twice and (name, item.column) in said
+        is_taken = name in names and (item.is_cast or name in cast or again)
         cast |= {name} if item.is_cast else set()
+        said.add((name, item.column))
         names.append(f"{name}_1" if is_taken else name)
     several = [place for place, item in enumerate(scope.items) if item.is_several]
     if not several:

@@ -13,11 +13,17 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import InvalidInputError
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Table
+from hiveacid.model.types import parse_type
 from hiveacid.spark.session import single_quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +159,17 @@ def constraint_properties(wanted: Constraints) -> dict[str, str]:
 
 
 def check_constraint_texts(columns: Sequence[Column], wanted: Constraints) -> None:
-    """A DEFAULT literal has its column's type; a CHECK is of one row: no query,
-    no aggregate, no window, no function that makes rows.
+    """A DEFAULT has its column's type, exactly; a CHECK is of one row: no query, no aggregate, no
+    window, no function that makes rows.
 
     Raises:
         InvalidInputError: 10326.
     """
     types = {column.name: column.type for column in columns}
     for column, text in wanted.defaults.items():
-        found = _literal_type(text)
+        found = _default_type(text)
         kind = str(types.get(column, found))
-        if found is not None and not kind.startswith(_DEFAULTS_OF[found]):
+        if found not in (None, kind):
             raise InvalidInputError(
                 f"Invalid Constraint syntax Invalid type: {found} for default value: {text}. "
                 f"Please make sure that the type is compatible with column type: {kind}",
@@ -181,21 +187,69 @@ def check_constraint_texts(columns: Sequence[Column], wanted: Constraints) -> No
             )
 
 
-_DEFAULTS_OF: Final = {"string": ("string", "char", "varchar"), "int": ("int",)}
 _QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
 _BEYOND_A_ROW: Final = re.compile(
     r"(?P<query>\(\s*select\b)|\b(?P<call>over|count|sum|avg|min|max|collect_\w+|"
     r"std|stddev\w*|var_\w+|variance|percentile\w*|explode|posexplode|inline|stack|json_tuple|parse_url_tuple)\s*\(",
     re.IGNORECASE,
 )
-_INTEGER: Final = re.compile(r"-?\d+")
+_DEFAULTS: Final = {
+    kind: re.compile(form, re.IGNORECASE | re.DOTALL)
+    for kind, form in {
+        "string": r"['\"].*|current_user(\(\))?",
+        "int": r"-?\d+",
+        "bigint": r"-?\d+L",
+        "smallint": r"-?\d+S",
+        "tinyint": r"-?\d+Y",
+        "double": r"-?(\d+\.?\d*|\.\d+)(e[+-]?\d+D?|D)",
+        "boolean": "true|false",
+        "void": "null",
+        "date": r"date\s*'.*|current_date(\(\))?",
+        "timestamp": r"timestamp\s*'.*|current_timestamp(\(\))?",
+    }.items()
+}
+_DECIMAL: Final = re.compile(r"-?(\d*\.\d+|\d+(?=BD))(BD)?", re.IGNORECASE)
+_CAST: Final = re.compile(r"cast\s*\([^()]*\bas ([^()]+(\([\d, ]+\))?)\)", re.IGNORECASE)
 
 
-def _literal_type(text: str) -> str | None:
-    """The type of a literal of which Hive allows only columns of its own; None for others."""
-    if text[:1] in ("'", '"'):
-        return "string"
-    return "int" if _INTEGER.fullmatch(text) else None
+def _default_type(text: str) -> str | None:
+    """The type of a default; None where it is not told from the text."""
+    if cast := _CAST.fullmatch(text):
+        return str(parse_type(cast[1].strip()))
+    if number := _DECIMAL.fullmatch(text):
+        digits = decimal_text(Decimal(number[1])).lstrip("0")
+        whole, _, fraction = digits.partition(".")
+        return f"decimal({max(len(whole + fraction), 1)},{len(fraction)})"
+    return next((kind for kind, form in _DEFAULTS.items() if form.fullmatch(text)), None)
+
+
+def check_are_conditions(table: Table, spark: SparkSession | None) -> None:
+    """Each CHECK names columns of the table only, and is a boolean; not told without Spark.
+
+    Raises:
+        InvalidInputError: 10326.
+    """
+    checks = check_constraints(table)
+    if spark is None or not checks:
+        return
+    from pyspark.errors import AnalysisException
+
+    from hiveacid.spark.read import no_rows
+
+    rows = no_rows(spark, table, virtual=())
+    for text, given in zip(checks.values(), check_conditions(table), strict=True):
+        try:
+            kind = rows.selectExpr(given).schema[0].dataType.simpleString()
+            found = f"Only boolean type is supported for CHECK constraint: {text}. Found: {kind}"
+        except AnalysisException:
+            kind, found = "", f"Invalid type for CHECK constraint: {text}"
+        if kind != "boolean":
+            raise InvalidInputError(
+                f"Invalid Constraint syntax Invalid CHECK constraint expression: {text}. Invalid "
+                f"Constraint syntax {found}",
+                code=10326,
+                table=str(table.name),
+            )
 
 
 def with_constraints(table: Table, added: Mapping[str, str]) -> dict[str, str]:

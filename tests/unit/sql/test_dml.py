@@ -54,11 +54,11 @@ VALUES = {
     "insert overwrite table t partition (p) select 1": Insert(
         T, Query("select 1"), dynamic_partition=("p",), overwrite=True
     ),
-    "insert overwrite table t partition (p=null, q=7, r=-1, s=date '2020-01-01') if not exists "
+    "insert overwrite table t partition (p=true, q=7, r=-1, s=date '2020-01-01') if not exists "
     "select 1": Insert(
         T,
         Query("select 1"),
-        partition={"p": None, "q": "7", "r": "-1", "s": "2020-01-01"},
+        partition={"p": "TRUE", "q": "7", "r": "-1", "s": "2020-01-01"},
         overwrite=True,
         if_not_exists=True,
     ),

@@ -27,6 +27,7 @@ TITLES = {
         "_c0,_c1,c,_c3,_c4"
     ),
     "id, cast(id as int), cast(v as int), v, v": "id,id_1,v,v_1,v_1",
+    "id, v, id, v, 1 a, 2 a": "id,v,id_1,v_1,a,a_1",
     "id between 1 and v, `id` `a``b`, -id, v || v": "_c0,a`b,_c2,_c3",
 }
 

@@ -38,8 +38,8 @@ PLAIN = table()
 INSERT_ONLY = table(transactional="true", transactional_properties="insert_only")
 
 
-def merge(*clauses: object, source_alias: str = "s") -> Merge:
-    return Merge(NAME, Query("x"), "on", clauses, source_alias=source_alias)  # type: ignore[arg-type]
+def merge(*clauses: object, source_alias: str = "s", on: str = "t.id = s.id") -> Merge:
+    return Merge(NAME, Query("x"), on, clauses, source_alias=source_alias)  # type: ignore[arg-type]
 
 
 def rows(*widths: int) -> Literals:
@@ -70,6 +70,10 @@ REFUSED = [
     (merge(NotMatchedInsert(("id", "v"), ("1",))), ACID, 10044),
     (merge(NotMatchedInsert(("nosuch",), ("1",))), ACID, None),
     (merge(MatchedDelete(), source_alias="T"), ACID, 10008),
+    *(
+        (merge(NotMatchedInsert(all_columns=True), on=on), ACID, None)
+        for on in ("false", "1 = 0", "s.id = 1", "`s`.`v` = 't.id'")
+    ),
     (Insert(NAME, rows(5, 4)), ACID, 10044),
     (Insert(NAME, rows(4), ("id",), {"p": "1"}, ("q",)), ACID, 10044),
     (Insert(NAME, rows(3), partition={"p": "1"}, dynamic_partition=("q",)), ACID, 10044),
@@ -103,6 +107,11 @@ ACCEPTED = [
     (Insert(NAME, Query("select 1")), ACID),
     (merge(NotMatchedInsert(all_columns=True)), INSERT_ONLY),
     (merge(NotMatchedInsert(all_columns=True)), PLAIN),
+    *(
+        (merge(NotMatchedInsert(all_columns=True), on=on), ACID)
+        for on in ("V = 99", "length(`p`) = x", "S.id = `T`.nosuch")
+    ),
+    (merge(MatchedDelete(), on="true"), ACID),
 ]
 
 

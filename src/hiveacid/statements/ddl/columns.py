@@ -46,6 +46,7 @@ from hiveacid.model.tables import (
 from hiveacid.model.types import HiveType
 from hiveacid.statements.constraints import (
     Constraints,
+    check_are_conditions,
     check_constraint_texts,
     constraint_properties,
     with_constraints,
@@ -152,7 +153,7 @@ def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look
         table = _with_column(table, statement, any_type=not context.settings.alter_checks_types)
         if statement.constraints is None:
             return table
-        return _with_constraints(table, statement.constraints)
+        return _with_constraints(table, statement.constraints, context)
 
     return _change(context, table_to_alter(look, statement.name), changed)
 
@@ -165,8 +166,9 @@ def add_constraints(context: ExecutionContext, statement: AddConstraints, look: 
         InvalidInputError: a name that is taken; 10326 a text that cannot be a constraint.
     """
     table = table_to_alter(look, statement.name)
+    added = statement.constraints
     return _change(
-        context, table, lambda now: _with_constraints(now, statement.constraints), write_id=False
+        context, table, lambda now: _with_constraints(now, added, context), write_id=False
     )
 
 
@@ -219,10 +221,12 @@ def _bucketing(table: Table) -> list[tuple[int, HiveType]]:
     return [(place, table.columns[place].type) for place in chosen]
 
 
-def _with_constraints(table: Table, added: Constraints) -> Table:
+def _with_constraints(table: Table, added: Constraints, context: ExecutionContext) -> Table:
     check_constraint_texts(table.columns, added)
     properties = constraint_properties(added)
-    return replace(table, properties=with_constraints(table, properties))
+    table = replace(table, properties=with_constraints(table, properties))
+    check_are_conditions(table, context.spark)
+    return table
 
 
 def _with_column(table: Table, statement: ChangeColumn, *, any_type: bool) -> Table:

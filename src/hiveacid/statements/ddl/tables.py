@@ -48,6 +48,7 @@ from hiveacid.statements.attach import (
 )
 from hiveacid.statements.constraints import (
     Constraints,
+    check_are_conditions,
     check_constraint_texts,
     constraint_properties,
 )
@@ -327,6 +328,7 @@ def definition_of(context: ExecutionContext, statement: CreateTable, look: Look)
         owner=context.client.transactions.user,
         created_at_ms=context.client.clock.now_ms(),
     )
+    check_are_conditions(table, context.spark)
     if like is None:
         return table
     return replace(
