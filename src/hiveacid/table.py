@@ -129,7 +129,7 @@ class AcidTable(TableHealth, TableChanges, TablePast, TableTags):
         source = frame_or_table(rows, argument="rows", columns=self._all_columns)
         statement = Insert(
             table=self.name,
-            source=in_session_zone(source, self.session),
+            source=in_session_zone(source, self.session, self._all_columns),
             columns=tuple(columns),
             partition=dict(partition_texts(partition)),
             overwrite=overwrite,

@@ -253,22 +253,28 @@ Columns = Callable[[], Sequence[Column]]
 
 
 def _given(table: SessionTable, data: object) -> pa.Table:
-    rows = arrow_table(data, columns=lambda: table.definition.all_columns)
-    return in_session_zone(rows, table.session)
+    def columns() -> Sequence[Column]:
+        return table.definition.all_columns
+
+    return in_session_zone(arrow_table(data, columns=columns), table.session, columns)
 
 
-def in_session_zone(rows: DataFrame | pa.Table, session: OpenSession) -> DataFrame | pa.Table:
-    """Moments of Arrow as the wall clocks that the zone of the session's Spark shows, as in its
-    DataFrames; without Spark those of the zones that the values come with.
+def in_session_zone(
+    rows: DataFrame | pa.Table, session: OpenSession, columns: Columns
+) -> DataFrame | pa.Table:
+    """Moments of Arrow as the wall clocks that the zone of the session's Spark shows, and its wall
+    clocks as the moments that they are there, as in its DataFrames; without Spark those of the
+    zones that the values come with, and of UTC.
     """
-    if not isinstance(rows, pa.Table) or not any("tz=" in str(kind) for kind in rows.schema.types):
+    if not isinstance(rows, pa.Table) or "timestamp" not in str(rows.schema.types):
         return rows
     spark = session.reading_context().spark
     if spark is None:
         return rows
     from hiveacid.spark.wall_clock import shown_by
 
-    return shown_by(spark, rows)
+    moments = {column.name for column in columns() if str(column.type) == LOCAL_ZONED}
+    return shown_by(spark, rows, moments=moments)
 
 
 def frame_or_table(

@@ -254,6 +254,21 @@ def test_moments_are_wall_clocks_of_the_session_whoever_writes_them(acid, spark,
     assert not hiveacid.read_arrow(table).read_all().num_rows
 
 
+@pytest.mark.parametrize("call", ["insert", "merge", "write_arrow", "merge_arrow"])
+def test_clocks_are_moments_of_the_session_where_a_column_keeps_moments(acid, paris, call):
+    """Numbers of which Hive has no type go where they fit, too."""
+    acid.sql(f"create table t (id bigint, f float, z timestamp with local time zone) {ACID}")
+    table, noon = acid.table("t"), datetime(2020, 1, 2, 12)
+    half = pa.array([1.5], pa.float32()).cast(pa.float16())
+    rows = pa.table({"id": pa.array([7], pa.uint64()), "f": half, "Z": [noon]})
+    if call == "merge":
+        table.merge(rows, on="id").when_not_matched_insert_all().run()
+    else:
+        getattr(table, call)(rows, **({"on": "id"} if call == "merge_arrow" else {}))
+    (row,) = hiveacid.read_arrow(table).read_all().to_pylist()
+    assert (row["id"], row["f"], row["z"].timestamp()) == (7, 1.5, 1577962800)
+
+
 def test_numbers_are_moments(acid, rows, ansi):
     """As Spark casts them (Hive 4.1 does by its strict setting not)."""
     acid.sql(f"create table t (w timestamp) {ACID}")

@@ -450,6 +450,7 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
         raise InvalidInputError("the rows have no columns")
 
     def stored(kind: pa.DataType) -> pa.DataType:
+        kind = _WIDER.get(kind, kind)
         return kind if pa.types.is_null(kind) else arrow_type(hive_type(kind))
 
     try:
@@ -464,6 +465,10 @@ def arrow_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
         return spark.createDataFrame(rows, schema)
     given = list(zip(*(column.to_pylist() for column in rows.columns), strict=True))
     return spark.createDataFrame(given, schema)
+
+
+_WIDER: Final = {pa.uint64(): pa.decimal128(20, 0), pa.float16(): pa.float32()}
+"""Numbers of which Hive has no type, while each of them may fit a column."""
 
 
 def without_rows(spark: SparkSession, schema: StructType) -> DataFrame:

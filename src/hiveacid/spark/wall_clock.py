@@ -7,6 +7,7 @@ A data source's tasks get the session's settings as local properties, and Arrow 
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from inspect import signature
 from typing import Any, Final
 
@@ -90,10 +91,15 @@ def instants(clocks: pa.Array, zone: str) -> pa.Array:
     return pc.if_else(left_out, moved, found)
 
 
-def shown_by(spark: SparkSession, rows: pa.Table) -> pa.Table:
-    """Rows whose instants say that they are wall clocks of the session's time zone."""
+def shown_by(spark: SparkSession, rows: pa.Table, *, moments: Collection[str]) -> pa.Table:
+    """Rows whose instants say that they are wall clocks of the session's time zone; wall clocks in
+    the columns ``moments`` (in lower case) become instants.
+    """
     zone = _known(spark.conf.get(_ZONE) or "UTC")
-    columns = [[_zoned(chunk, zone) for chunk in column.chunks] for column in rows.columns]
+    columns = [
+        [_zoned(_instants(c, zone) if name.lower() in moments else c, zone) for c in column.chunks]
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    ]
     arrays = [
         pa.chunked_array(chunks) if chunks else column
         for chunks, column in zip(columns, rows.columns, strict=True)
