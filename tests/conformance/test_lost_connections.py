@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from psycopg.errors import AdminShutdown
@@ -17,6 +18,7 @@ from hiveacid.client import open_client
 from hiveacid.clock import SystemClock
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
+from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.postgres import Pipelined
 from hiveacid.metastore.sql.schema import TXNS
 from hiveacid.model.tables import Database, TableName
@@ -76,6 +78,23 @@ def test_a_commit_answered_by_the_end_of_the_connection_takes_place_once(
     monkeypatch.setattr(Pipelined, "commit", killed)
     assert metastore.allocate_write_ids([txn], NAME) == {txn: 1}
     assert len(table_rows(metastore, "TXN_TO_WRITE_ID")) == 1
+
+
+def test_a_value_that_cannot_be_sent_is_not_sent_again(
+    metastore: SqlMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver refuses it, and the connection is as good as before."""
+    sent: list[str] = []
+    send = Pipelined.send
+
+    def counted(channel: Pipelined, sql: str, values: Any = ()) -> Answer:
+        sent.append(sql)
+        return send(channel, sql, values)
+
+    monkeypatch.setattr(Pipelined, "send", counted)
+    with pytest.raises(MetastoreError, match="NUL"):
+        metastore.create_database(Database("a\0b", "file:/a"))
+    assert len(sent) == len(set(sent)), sent
 
 
 def test_a_unit_whose_server_process_is_killed_before_its_commit_is_run_again(

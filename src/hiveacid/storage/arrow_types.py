@@ -168,13 +168,17 @@ def with_children(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa
         kind = pa.map_(keys.type, items.type)
         child = pa.StructArray.from_arrays([keys, items], fields=list(kind.field(0).type))
     else:
-        if not pa.types.is_list(array.type):  # a large or a fixed one
-            array = array.cast(pa.list_(array.type.value_field))
+        array = _plain_list(array)
         child = change(array.values)
         kind = pa.list_(child.type)
     return pa.Array.from_buffers(
         kind, len(array), array.buffers()[:2], offset=array.offset, children=[child]
     )
+
+
+def _plain_list(array: pa.Array) -> pa.ListArray:
+    """The lists themselves, where Arrow has large ones or ones of one length."""
+    return array if pa.types.is_list(array.type) else array.cast(pa.list_(array.type.value_field))
 
 
 def leaves(array: pa.Array) -> Iterator[pa.Array]:
@@ -232,7 +236,7 @@ def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
     if isinstance(kind, MapType) and pa.types.is_map(array.type):
         return _conform_map(array, kind)
     if isinstance(kind, ListType) and isinstance(array, _LISTS):
-        return _conform_list(array.cast(pa.list_(array.type.value_field)), kind)
+        return _conform_list(_plain_list(array), kind)
     if isinstance(kind, CharType | VarcharType):
         return _conform_text(_text(array), kind)
     if isinstance(kind, PrimitiveType):

@@ -425,7 +425,9 @@ class Database:
         elif isinstance(cause, self._driver_error):
             raw = _raw(connection)
             is_disconnect: Any = self._engine.dialect.is_disconnect
-            lost = raw is None or is_disconnect(cause, raw, None) or self.dialect.is_cut(cause)
+            is_sent = not isinstance(cause, self._engine.dialect.loaded_dbapi.DataError)
+            is_cut = is_sent and self.dialect.is_cut(cause)  # else a value that no driver sends
+            lost = raw is None or is_disconnect(cause, raw, None) or is_cut
         else:
             lost = False
         if lost:
