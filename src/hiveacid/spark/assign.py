@@ -212,7 +212,8 @@ def _part(
     elif not ansi and isinstance(given, t.StringType) and str(kind) in ("date", "timestamp"):
         text = _moment(name, type_text(target))
     elif not ansi and isinstance(given, t.StringType) and str(kind) in ("float", "double"):
-        known = f"not {name} rlike '(?i)nan|inf' or {name} rlike 'NaN|Infinity'"  # as Java has them
+        number = f"not contains({name}, 'n') and not contains({name}, 'N')"
+        known = f"{number} or {name} rlike 'NaN|Infinity'"  # as Java has them: nan, inf are NULL
         text = f"try_cast(case when {known} then {name} end as {kind})"
     elif given != target:
         if isinstance(given, t.FloatType) and isinstance(target, t.DecimalType):
@@ -251,18 +252,25 @@ def _whole_part(name: str) -> str:
     )
 
 
+_USUAL_DAY: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_USUAL: Final = {
+    "date": f"{_USUAL_DAY}$",
+    "timestamp_ntz": f"{_USUAL_DAY} [0-9:]{{8}}([.][0-9]{{1,9}})?$",
+}
+
+
 def _moment(name: str, kind: str) -> str:
     """A text as a date or wall clock, as ``model/moment_texts.py``. A cast takes '2020' for its
-    first day, and a time in a zone for that moment.
+    first day, and a time in a zone for that moment; it is used, and quicker, for texts of the usual
+    form.
     """
     given = f"regexp_extract({name}, '^{BLANKS}{DAY}', 1)"
     day = f"lpad({given}, greatest(10, length({given})), '0')"
-    if kind == "date":
-        return f"try_cast({day} as date)"
     form = f"^{BLANKS}[0-9-]+{CLOCK}$"
-    clock = f"regexp_extract({name}, '{form}', 1)"
-    both = f"concat({day}, ' ', {clock})"
-    return f"coalesce(try_cast({both} as {kind}), try_cast({day} as {kind}))"
+    both = f"concat({day}, ' ', regexp_extract({name}, '{form}', 1))"
+    other = f"try_cast({both} as {kind}), " if kind != "date" else ""
+    usual = f"case when {name} rlike '{_USUAL[kind]}' then try_cast({name} as {kind}) end"
+    return f"coalesce({usual}, {other}try_cast({day} as {kind}))"
 
 
 def _wrapped(name: str, given: t.DataType, kind: str) -> str:
