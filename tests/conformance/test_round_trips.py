@@ -86,6 +86,27 @@ PAST: dict[str, tuple[int, Work]] = {
 }
 
 
+MANY: dict[str, Callable[[Session, int], Any]] = {
+    "add": lambda acid, count: acid.sql(
+        "alter table p add " + " ".join(f"partition (k={10 + k})" for k in range(count))
+    ),
+    "insert": lambda acid, count: acid.table("p").insert(
+        pa.table({"id": range(count), "v": ["a"] * count, "k": range(10, 10 + count)})
+    ),
+    "rename the table": lambda acid, _: [
+        acid.sql(f"alter table {old} rename to {new}") for old, new in (("p", "q"), ("q", "p"))
+    ],
+    "list": lambda acid, _: acid.sql("show partitions p"),
+    "read": lambda acid, _: hiveacid.read_arrow(acid.table("p")).read_all(),
+    "repair": lambda acid, _: acid.sql("msck repair table p sync partitions"),
+    "add a column": lambda acid, count: acid.sql(f"alter table p add columns (c{count} int)"),
+    "truncate": lambda acid, _: acid.sql("truncate table p"),
+    "drop": lambda acid, _: acid.sql("alter table p drop partition (k >= 10)"),
+    "drop the table": lambda acid, _: acid.sql("drop table p"),
+}
+"""What is done to the table with so many partitions more, in this order."""
+
+
 def _sql(table: AcidTable, text: str) -> Any:
     session: Any = table.session
     return session.sql(text)
@@ -120,3 +141,17 @@ def test_a_definition_is_fetched_before_and_under_the_lock(
     fetched.clear()
     (READS | WRITES)[kind](*tables)
     assert Counter(fetched).most_common(1)[0][1] <= 2, fetched
+
+
+def test_how_often_a_server_is_asked_does_not_grow_with_the_partitions(
+    way: Proxy, acid: Session
+) -> None:
+    trips: dict[str, list[int]] = {kind: [] for kind in MANY}
+    for count in (3, 3, 40):  # the first time statements are prepared
+        for kind, work in MANY.items():
+            before = way.round_trips
+            work(acid, count)
+            trips[kind].append(way.round_trips - before)
+        acid.sql(f"create table p (id int, v string) partitioned by (k int) {ACID}")
+    grown = {kind: (few, many) for kind, (_, few, many) in trips.items() if many > few + 8}
+    assert not grown

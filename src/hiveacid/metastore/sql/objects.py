@@ -7,7 +7,7 @@ claims a place; what the transaction tables do when one of them is dropped or re
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final
@@ -197,12 +197,12 @@ def forget_table(unit: Unit, name: TableName, *, but: SqlTable | None = None) ->
             unit.ask(delete(table).where(_of_table(table, prefix, name)))
 
 
-def forget_partition(unit: Unit, name: TableName, partition: str) -> None:
-    """Drop the records of one partition, by its name."""
+def forget_partitions(unit: Unit, name: TableName, partitions: Sequence[str]) -> None:
+    """Drop the records of partitions, by their names."""
     for table, prefix in _PER_PARTITION.items():
         unit.ask(
             delete(table).where(
-                _of_table(table, prefix, name), table.c[f"{prefix}_PARTITION"] == partition
+                _of_table(table, prefix, name), table.c[f"{prefix}_PARTITION"].in_(partitions)
             )
         )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, select, update
 
@@ -28,7 +27,7 @@ from hiveacid.metastore.sql.objects import (
     TableIds,
     ask_table,
     claim_place,
-    forget_partition,
+    forget_partitions,
     found_table,
     rename_partition,
     table_ids,
@@ -67,6 +66,9 @@ _LIST_PARAMS: Final = (
     .where(_OF_NAMED)
 )
 _NAMES: Final = select(_P.PART_NAME).where(_OF_TABLE)
+_STORED: Final = select(_P.PART_NAME, _P.PART_ID, _P.SD_ID).where(_OF_TABLE)
+_AT_ONCE: Final = 500
+"""Partitions that one statement deletes: each is one of its parameters."""
 _ONE: Final = _LIST.where(_P.PART_NAME == bindparam("name"))
 _PARAMS_OF: Final = select(PARTITION_PARAMS.c.PARAM_KEY, PARTITION_PARAMS.c.PARAM_VALUE).where(
     PARTITION_PARAMS.c.PART_ID == bindparam("part")
@@ -134,7 +136,7 @@ class SqlPartitions(Part, Catalog):
             unit.ask(_SET_LOCATION, storage=storage, location=new.location)
             unit.ask(_DELETE_PARAMS, part=part)
             kept = {k: v for k, v in new.properties.items() if k not in STATISTICS_KEYS}
-            _insert_params(unit, part, replace(new, properties=kept))
+            _insert_params(unit, {part: kept})
             claim_place(unit, claim)
             return new
 
@@ -145,20 +147,15 @@ class SqlPartitions(Part, Catalog):
         with self._db.write() as unit:
             ids = table_ids(unit, name)
             keys = _keys(unit, ids)
-            found = _ask_list(unit, name)
-            gone = tuple(one for one in _listed(*found) if one.values in wanted)
-            for partition in gone:
-                text = _name(name, keys, partition.values)
-                part, storage = _find(unit, ids, name, partition.values)
-                serde = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID == storage)
-                unit.ask(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serde)))
-                unit.ask(delete(SDS).where(SDS.c.SD_ID == storage))
-                delete_column_statistics(unit, parts=[part])
-                for table in (PARTITION_KEY_VALS, PARTITION_PARAMS, PARTITIONS):
-                    unit.ask(delete(table).where(table.c.PART_ID == part))
-                forget_partition(unit, name, text)
+            gone = tuple(one for one in _listed(*_ask_list(unit, name)) if one.values in wanted)
+            names = {_name(name, keys, one.values) for one in gone}
+            found = [row for row in unit.rows(_STORED, table=ids.table) if row[0] in names]
+            for at in range(0, len(found), _AT_ONCE):
+                texts, parts, storages = zip(*found[at : at + _AT_ONCE], strict=True)
+                delete_partitions(unit, parts, storages)
+                forget_partitions(unit, name, texts)
             if gone:
-                past.note_dropped(unit, ids.table, [_name(name, keys, one.values) for one in gone])
+                past.note_dropped(unit, ids.table, sorted(names))
             return gone
 
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
@@ -175,6 +172,16 @@ class SqlPartitions(Part, Catalog):
             if row is None:
                 raise _missing(name, text)
             return Partition(values, row[1] or "", dict(unit.rows(_PARAMS_OF, part=row[0])))
+
+
+def delete_partitions(unit: Unit, parts: Any, storages: Any) -> None:
+    """Delete what the catalog has of partitions; both are ids, or selections of ids."""
+    serdes = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID.in_(storages))
+    delete_column_statistics(unit, parts=parts)
+    unit.ask(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
+    unit.ask(delete(SDS).where(SDS.c.SD_ID.in_(storages)))
+    for table in (PARTITION_KEY_VALS, PARTITION_PARAMS, PARTITIONS):
+        unit.ask(delete(table).where(table.c.PART_ID.in_(parts)))
 
 
 def insert_partitions(
@@ -227,13 +234,14 @@ def _rename(
         raise _exists(name, text)
     unit.ask(_RENAME, part=part, name=text)
     unit.ask(delete(PARTITION_KEY_VALS).where(_V.PART_ID == part))
-    _insert_values(unit, part, new)
+    _insert_values(unit, {part: new})
     before = _name(name, keys, old)
     rename_partition(unit, name, before, text)
     past.note_renamed(unit, ids.table, before, text)
 
 
-def _insert_values(unit: Unit, part: int, values: tuple[str | None, ...]) -> None:
+def _insert_values(unit: Unit, values: Mapping[int, tuple[str | None, ...]]) -> None:
+    """Store the values of partitions, by their ids."""
     unit.insert(
         PARTITION_KEY_VALS,
         [
@@ -242,7 +250,8 @@ def _insert_values(unit: Unit, part: int, values: tuple[str | None, ...]) -> Non
                 "PART_KEY_VAL": DEFAULT_PARTITION if text is None else text,
                 "INTEGER_IDX": at,
             }
-            for at, text in enumerate(values)
+            for part, texts in values.items()
+            for at, text in enumerate(texts)
         ],
     )
 
@@ -318,17 +327,18 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
             for part, storage, _, (text, _) in keyed
         ],
     )
-    for part, _, _, (_, partition) in keyed:
-        _insert_values(unit, part, partition.values)
-        _insert_params(unit, part, partition)
+    _insert_values(unit, {part: one.values for part, _, _, (_, one) in keyed})
+    _insert_params(unit, {part: one.properties for part, _, _, (_, one) in keyed})
 
 
-def _insert_params(unit: Unit, part: int, partition: Partition) -> None:
+def _insert_params(unit: Unit, properties: Mapping[int, Mapping[str, str]]) -> None:
+    """Store the properties of partitions, by their ids."""
     unit.insert(
         PARTITION_PARAMS,
         [
             {"PART_ID": part, "PARAM_KEY": key, "PARAM_VALUE": value}
-            for key, value in partition.properties.items()
+            for part, those in properties.items()
+            for key, value in those.items()
         ],
     )
 

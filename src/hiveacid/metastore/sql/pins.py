@@ -304,8 +304,7 @@ def came_since(asked: Answer) -> tuple[PartitionSince, ...]:
 
 def forget_floors(unit: Unit, table: int, partitions: Iterable[str]) -> None:
     """What was cleaned of partitions says nothing of later ones of their names."""
-    for name in partitions:
-        unit.ask(_DROP_FLOOR, id=table, partition=name)
+    unit.run_many(_DROP_FLOOR, [{"id": table, "partition": name} for name in partitions])
 
 
 def rename_floor(unit: Unit, table: int, old: str, new: str) -> None:

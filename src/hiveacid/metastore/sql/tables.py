@@ -20,9 +20,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     CDS,
     COLUMNS_V2,
     HIVEACID_PINS,
-    PARTITION_KEY_VALS,
     PARTITION_KEYS,
-    PARTITION_PARAMS,
     PARTITIONS,
     SDS,
     SERDE_PARAMS,
@@ -46,6 +44,7 @@ from hiveacid.metastore.sql.objects import (
     stored_parameters,
     take_ids,
 )
+from hiveacid.metastore.sql.partitions import delete_partitions
 from hiveacid.metastore.sql.pins import keep_dropped, note_converted
 from hiveacid.metastore.sql.schema import NEXT_WRITE_ID
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
@@ -194,13 +193,7 @@ def delete_table(unit: Unit, name: TableName) -> bool:
         return False
     parts = select(PARTITIONS.c.PART_ID).where(PARTITIONS.c.TBL_ID == ids.table)
     storages = select(PARTITIONS.c.SD_ID).where(PARTITIONS.c.TBL_ID == ids.table)
-    serdes = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID.in_(storages))
-    delete_column_statistics(unit, parts=parts)
-    for table in (PARTITION_KEY_VALS, PARTITION_PARAMS):
-        unit.ask(delete(table).where(table.c.PART_ID.in_(parts)))
-    unit.ask(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
-    unit.ask(delete(SDS).where(SDS.c.SD_ID.in_(storages)))
-    unit.ask(delete(PARTITIONS).where(PARTITIONS.c.TBL_ID == ids.table))
+    delete_partitions(unit, parts, storages)
     _delete_details(unit, ids)
     unit.ask(delete(TBLS).where(_T.TBL_ID == ids.table))
     unit.ask(delete(SDS).where(SDS.c.SD_ID == ids.storage))

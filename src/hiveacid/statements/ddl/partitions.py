@@ -160,10 +160,10 @@ def drop_partitions(context: ExecutionContext, statement: DropPartitions, look: 
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)
-        root = table.location.rstrip("/")
+        below = f"{table.location.rstrip('/')}/"
         owned = doomed if owns_files(table) else ()
-        inside = [one for one in owned if one.location.startswith(f"{root}/")]
-        elsewhere = [one.location for one in owned if one not in inside]
+        inside = [one for one in owned if one.location.startswith(below)]
+        elsewhere = [one.location for one in owned if not one.location.startswith(below)]
         check_deletable(context.files, elsewhere)
         if inside:
             _drop_hidden(context, table, doomed, inside, transaction.id, to_trash=to_trash)
@@ -325,7 +325,8 @@ def _repaired(
     )
     if statement.where is not None:
         gone = chosen_partitions(table, gone, statement.where)
-    left = {part.values: part.location.rstrip("/") for part in known if part not in gone}
+    lost = {part.values for part in gone}
+    left = {part.values: part.location.rstrip("/") for part in known if part.values not in lost}
     places = set(left.values())
     missing = partitions_found(
         table,
