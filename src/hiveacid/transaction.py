@@ -259,9 +259,7 @@ class TransactionControl:
         self._scoped = scoped
         self._isolation = isolation or self._isolation
         if handed is not None:
-            txn = self._manager.take_over(handed)
-            self._unit = UnitOfWork(lambda: txn)
-            assert self._unit.txn is txn  # the unit's to end from now on
+            self._unit = UnitOfWork.of(self._manager.take_over(handed))
             return self._unit
         self._unit = UnitOfWork(lambda: self._manager.begin(isolation=self._isolation))
         return self._unit

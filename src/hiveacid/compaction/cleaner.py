@@ -35,7 +35,14 @@ from hiveacid.compaction.cleaning import (
     removable,
 )
 from hiveacid.compaction.rewrites import find_partition, find_table
-from hiveacid.errors import AcidError, MissingFileError, NotFoundError, StorageError, tolerated
+from hiveacid.errors import (
+    AcidError,
+    InternalError,
+    MissingFileError,
+    NotFoundError,
+    StorageError,
+    tolerated,
+)
 from hiveacid.layout.compaction import CleaningPlan, Kept, floor_of, settled_aborts
 from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState, CompactionType
@@ -342,7 +349,8 @@ class Cleaner:
         return frozenset(WriteId(one) for one in settled)
 
     def _remove(self, fs: FileSystem, root: str, path: str, entries: Sequence[Entry]) -> None:
-        assert path and not path.startswith("/") and ".." not in path.split("/"), path
+        if not path or path.startswith("/") or ".." in path.split("/"):
+            raise InternalError(f"The cleaner was to delete {path!r}: no path below {root}")
         full = f"{root.rstrip('/')}/{path}"
         if self._removing is not None:
             self._removing(full)

@@ -109,8 +109,7 @@ def _once(
     context: ExecutionContext, bound: Bound, plan: Planner, needs: Needs
 ) -> tuple[Result, ...]:
     held = locked(context, bound, needs)
-    with UnitOfWork(lambda: held.txn) as unit:
-        assert unit.txn is held.txn  # now the unit's to end, also where the plan fails
+    with UnitOfWork.of(held.txn) as unit:
         with unit.statement():
             works = plan(context, held.value, held.view)
             results = _written_and_published(context, unit, works, held.view)

@@ -84,6 +84,13 @@ class UnitOfWork(AbstractContextManager["UnitOfWork"]):
         self._ended = ""
         self._unknown: CommitOutcomeUnknownError | None = None
 
+    @classmethod
+    def of(cls, txn: Transaction) -> UnitOfWork:
+        """That of a transaction that is begun; it is the unit's to end from now on."""
+        unit = cls(lambda: txn)
+        unit._txn = txn
+        return unit
+
     @property
     def is_ended(self) -> bool:
         """Whether it was told to commit or to roll back, whatever came of it."""

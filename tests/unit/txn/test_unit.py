@@ -99,6 +99,13 @@ def test_it_is_begun_with_its_first_statement(client: Client, steps: _Steps) -> 
     assert len(client.metastore.show_txns()) == 1
 
 
+def test_a_transaction_that_is_handed_over_ends_with_its_unit(client: Client) -> None:
+    begun = client.transactions.begin()
+    with pytest.raises(ZeroDivisionError), UnitOfWork.of(begun):
+        raise ZeroDivisionError
+    assert not begun.is_open
+
+
 def test_steps_are_taken_back_in_reverse_order(steps: _Steps) -> None:
     steps.statement("a", "b")
     with pytest.raises(ZeroDivisionError), steps.unit.statement():
