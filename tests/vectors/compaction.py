@@ -1,4 +1,4 @@
-"""The operations of behaviour vectors that are about compactions; ``txn_vectors`` has the rest."""
+"""The operations of behaviour vectors that are about compactions; ``running`` has the rest."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def both(acid: Session, original: Callable[[str], DataFrame], text: str) -> Data
             is_there = acid.spark.catalog.databaseExists(value.name)
         ours_is_empty = not acid.client.metastore.list_tables(value.name)
         if is_there and (value.cascade or ours_is_empty):
-            original(text)  # first: where Spark refuses, ours stays
+            original(text)  # before ours, which stays where Spark refuses
         acid.run(statement)
         return _frame(acid, (), "")
     if isinstance(value, ShowDatabases):

@@ -9,7 +9,7 @@ The first batch of a stream without ``startingWriteId`` is the table as it is. A
 updated, deleted or replaced rows is an error, or passed over with ``skipChangeCommits``. Who did is
 told by directories, also by those that a compaction replaced, as long as the retention keeps them.
 Where somebody did, rows that a batch is to have may be gone since: they come from what is kept
-(``stream_appended.py``).
+(``batch_read.appended_between``).
 """
 
 from __future__ import annotations

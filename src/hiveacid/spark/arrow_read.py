@@ -91,7 +91,7 @@ class RowsHere:
     extras: Collection[str]
 
     def relation(self, spark: SparkSession) -> DataFrame | str:
-        """A local DataFrame of them, or the text of a query that gives them (``inline``)."""
+        """A local DataFrame of them, or the text of a query that gives them (``rows_text``)."""
         plan, extras = self.plan, self.extras
         text = None if extras else _as_text(plan, self.batches)
         if text is not None:

@@ -175,7 +175,7 @@ def assign(
 def assigned_text(
     name: str, given: t.DataType, column: Column, *, ansi: bool, ansi_session: bool
 ) -> str:
-    """What a value of type ``given``, in the column ``name``, becomes in ``column``, as text."""
+    """Spark SQL that makes of column ``name``, of type ``given``, what ``column`` stores."""
     part = partial(_part, column=column, ansi=ansi, ansi_session=ansi_session)
     text, found = _assigned(name, given, column.type, part, column=column, strict=ansi)
     if found != stored_type(column.type):  # a struct by position, or types of which one is nested
@@ -217,8 +217,10 @@ def _part(
         text = f"try_cast(case when {known} then {name} end as {kind})"
     elif given != target:
         if isinstance(given, t.FloatType) and isinstance(target, t.DecimalType):
-            name = f"cast({name} as string)"  # Hive takes the digits that it shows
-        raising = ansi or ansi_session or isinstance(given, t.DecimalType)  # else that one wraps
+            name = f"cast({name} as string)"  # Hive takes the digits it shows
+        raising = (
+            ansi or ansi_session or isinstance(given, t.DecimalType)
+        )  # a plain cast would wrap
         word = "try_cast" if raising else "cast"
         # A wall clock is that of a moment; but no day begins an hour later where clocks are set.
         read = target if isinstance(given, t.DateType) else spark_type(kind)

@@ -390,8 +390,8 @@ def size_bytes(text: str, *, unit: str) -> int:
 
 
 def driver_share(spark: SparkSession) -> int:
-    """The bytes of rows that a statement may take to the driver: a part of its heap, as they are
-    several times as large there, and what Spark takes for their size may be that of their files.
+    """How many bytes of rows a statement may collect into the driver: a fixed part of its heap,
+    since rows are several times as large there as Spark's estimate, which may be that of files.
     """
     return driver_memory(spark) // _HEAP_SHARE
 

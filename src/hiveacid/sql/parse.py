@@ -1,7 +1,7 @@
 """Text -> parsed statements; read this first.
 
 ``parse`` splits at ``;`` and hands each statement to the grammar of its first word: in ``query``
-and ``dml`` (queries, DML), ``ddl`` (CREATE, ALTER, DROP), ``changes`` (tags, UNDO), ``commands``
+and ``dml`` (queries, DML), ``ddl`` (CREATE, ALTER, DROP), ``moments`` (tags, UNDO), ``commands``
 (all others). Nothing is guessed: a statement that no grammar owns is refused.
 """
 

@@ -1,7 +1,7 @@
 """Compile-time checks of DML that need only the table's definition, with Hive's codes and words.
 
-Shared by SQL and the Python builders: the executor calls ``check`` before it begins a transaction,
-so that a refused statement uses up no write id (real-hive.md 9).
+Shared by SQL and the Python builders: ``plan`` of each kind calls ``check`` before it asks for
+locks, so that a refused statement uses up no write id (real-hive.md 9).
 """
 
 from __future__ import annotations

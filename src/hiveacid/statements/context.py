@@ -190,8 +190,8 @@ _LOOKS_MAX: Final = 20
 """So often a definition may change between the look and the locks before the statement gives up."""
 
 Needs = Callable[[ExecutionContext, Any, Look], Footprint]
-"""What a statement reads, writes and defines, for its locks; it refuses what can be refused
-before.
+"""What a statement reads, writes and defines, for its locks. Raises for what can be refused without
+them.
 """
 
 

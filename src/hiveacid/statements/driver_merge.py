@@ -426,7 +426,7 @@ class ArrowMergeWork(Work):
         return frozenset(one for one, is_wanted in wanted.items() if is_wanted)
 
     def write(self, job: Job) -> WriteResult:
-        """One pass over the target's places that may match; the rest is in memory."""
+        """One pass over the target's stripes that may match; source and changes are in memory."""
         target = self.changes_target(job)
         return merge_rows(job, self.table, self._source(), target=target)
 

@@ -1,7 +1,9 @@
 """One table: what each kind of statement locks, what it needs, and how it is carried out.
 
 ``HANDLERS[type(statement)]`` is asked by the session, which carries statements out, and by EXPLAIN,
-which shows what would be done; nobody else decides by the kind of a statement. Four ways lead on:
+which shows what would be done: only here its kind decides what is locked and who carries it out.
+Compaction and transaction statements are told apart once more where they are carried out
+(``Compacting.execute``, ``TransactionControl.apply``). Four ways lead on:
 
     ``_changes(plan)``          writes rows: run.change, the loop of DML
     ``dml.Query``               reads rows: select.open_query, a lazy DataFrame

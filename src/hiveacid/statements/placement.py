@@ -69,7 +69,7 @@ def default_location(table: Table, values: _Values) -> str:
 
 
 def new_location(table: Table, values: _Values) -> str:
-    """The same, where nothing need be there yet.
+    """Where a new partition goes: ``default_location``, which the file system can name.
 
     Raises:
         InvalidInputError: a file system has no directory of so long a name.

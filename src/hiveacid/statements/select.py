@@ -2,7 +2,7 @@
 table.
 
 The transaction ends when the plan is made, where the retention of the tables keeps their files for
-``reads.lease_s`` (``txn.retention``), or the few rows are here already. Else it is a lease, without
+``reads.lease_s`` (``end_reading``), or the few rows are here already. Else it is a lease, without
 locks: the heartbeat keeps it alive until that time is over or the session closes.
 
 The changes of a table outside a statement: a read transaction of their own.
@@ -72,8 +72,10 @@ def read_in_transaction(
     needs: Needs,
     use: Callable[[Locked], tuple[_Answer, Iterable[Table]]],
 ) -> tuple[_Answer, Callable[[], None]]:
-    """What ``use`` makes of the tables, in the transaction that is open, or in one for reading and
-    what ends that; ``use`` also tells the tables of which files are still to be read.
+    """Call ``use`` with the tables locked, in the transaction that is open, or in one for reading.
+
+    ``use`` returns the answer and the tables whose files are read later. Returned are the answer
+    and a function that ends the read.
     """
     if context.unit is not None:
         with context.unit.statement():

@@ -5,8 +5,8 @@ The values of other statements, all of them a ``Command``, lie beside what carri
 An ``Expression`` is Spark SQL text (already translated from Hive's dialect) or a pyspark
 ``Column``. Text may hold subqueries; tables of ours in it are named by placeholders: ``tables`` of
 the enclosing statement maps each placeholder (a legal identifier such as ``__hiveacid_0``) to the
-``TableRef`` it stands for. The executor puts a temporary view in each placeholder's place, so the
-text needs no further change.
+``TableRef`` it stands for. What carries the statement out (``job.temporary_views``) puts a
+temporary view in each placeholder's place, so the text needs no further change.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """``count``, ``min`` or ``max`` of a column (None: of the rows), called ``title``."""
+    """``count``, ``min`` or ``max`` of a column (None: of the rows); ``title`` is its name."""
 
     function: str
     column: str | None

@@ -379,8 +379,8 @@ def from_julian(array: pa.Array, *, times_only: bool = False) -> pa.Array:
 
 
 def to_julian_times(array: pa.Array) -> pa.Array:
-    """``array`` with the days of timestamps before 1582-10-15, at any depth, as those that have the
-    same date in the Julian calendar.
+    """``array`` with timestamps before 1582-10-15, at any depth, moved so that the Julian calendar
+    shows them with the date that they have.
     """
     return _with_days(array, _to_julian, times_only=True)
 

@@ -149,7 +149,7 @@ class Requests:
             raise OSError(errno.EIO, text) from error
         if response.status == _EMPTY and range:
             return Answer(response.status, {}, b"")
-        # what takes long may be answered 200 before it is known to fail
+        # a long request may be answered 200, and its error is in the body
         text = "" if verb == "GET" and range else answer[:2000].decode("utf-8", "replace")
         if response.status // 100 != 2 or "<Error>" in text:
             text = answer[:2000].decode("utf-8", "replace")

@@ -466,7 +466,7 @@ class Written(io.RawIOBase):
     def write(self, data: Any, /) -> int | None:
         """See ``io``."""
         with self._failing():
-            return self._given.write(bytes(data))  # of all else it takes each byte by itself
+            return self._given.write(bytes(data))  # other buffers are written byte by byte
 
     def close(self) -> None:
         """See ``io``."""

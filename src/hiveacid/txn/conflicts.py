@@ -327,7 +327,7 @@ class Reads:
             return
         self.touch(table)
         left_out: frozenset[str] = frozenset()
-        # Names of thousands of partitions take time: who is not serializable by now reads all.
+        # Thousands of names take time: only a serializable transaction notes what it left out.
         if self.is_serializable and chosen is not None and of is not None:
             keys = [column.name for column in table.partition_columns]
             left_out = frozenset(partition_name(keys, one.values) for one in of)
@@ -382,7 +382,7 @@ class Pending:
             del part[mark[at] if mark else 0 :]
 
     def moves(self) -> tuple[ConsumerMove, ...]:
-        """Where consumers go on; of what one has read twice, the more."""
+        """One move for each consumer; the further one where it has read twice."""
         found: dict[tuple[TableName, str], ConsumerMove] = {}
         for one in self.consumed:
             known = found.setdefault((one.after.table, one.after.name), one)

@@ -369,7 +369,7 @@ def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -
 def _kept_s(table: Table, settings: Settings) -> float:
     try:
         return retention_s(table, settings)
-    except InvalidInputError:  # the cleaner's to complain about
+    except InvalidInputError:  # the cleaner reports it; here nothing is kept
         return 0.0
 
 

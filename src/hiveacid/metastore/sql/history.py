@@ -243,7 +243,7 @@ class SqlHistory(Part, Past):
             known, written = (one.rows() for one in asked)
         kinds = {write_id: _KINDS.get(kind, "") for write_id, _, kind in written}
         rows = {write_id: (txn, None, None, None) for write_id, txn, _ in written}
-        # what is known of neither way may have been aborted and forgotten
+        # what neither list has may have been aborted and forgotten: it is left out
         rows |= {
             write_id: (txn, begun, user, host)
             for write_id, txn, begun, user, host in known

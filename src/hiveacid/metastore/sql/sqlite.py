@@ -132,8 +132,8 @@ class SqliteDialect(Dialect):
         return found.st_dev, found.st_ino
 
     def writer_turn(self) -> AbstractContextManager[Callable[[], None]]:
-        """The process's mutex and the lock among processes; not waited for without end. In between
-        Ctrl-C is held back: all others wait for whom it takes by surprise.
+        """One writer at a time, of all threads (a mutex) and processes (a lock on a file), waited
+        for a limited time. While it is held Ctrl-C is put off, since all others wait.
 
         Raises:
             MetastoreError: a writer keeps it for too long.

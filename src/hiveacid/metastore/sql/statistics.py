@@ -369,7 +369,7 @@ def _unknown(name: TableName) -> StatisticsChange:
 
 def _apply(unit: Unit, kept: _Kept, facts: _Facts, changes: Sequence[StatisticsChange]) -> None:
     parameters, before = dict(facts.parameters), facts.before
-    if before and facts.state not in (None, TxnState.COMMITTED.value):  # forgotten: committed
+    if before and facts.state not in (None, TxnState.COMMITTED.value):  # None: long committed
         parameters.pop(STATISTICS_KEYS[0], None)
     done = False
     for change in changes:

@@ -242,7 +242,7 @@ def _with_column(table: Table, statement: ChangeColumn, *, any_type: bool) -> Ta
     new = Column(statement.new_name, statement.type or old.type, comment)
     check_type_change(old, new, any_type=any_type)
     columns = _placed(table, tuple(new if c is old else c for c in table.columns), new, statement)
-    for one, moved in zip(table.columns, columns, strict=True):  # those that change places, too
+    for one, moved in zip(table.columns, columns, strict=True):  # others' files, if it moves
         check_type_change(one, moved, any_type=any_type)
     check_columns(columns, table.partition_columns)
     bucket = table.bucket and replace(

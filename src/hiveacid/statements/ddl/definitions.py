@@ -213,7 +213,7 @@ def _check_ours(properties: Mapping[str, str]) -> None:
 
 
 def check_acid(table: Table) -> None:
-    """The table can be transactional the way it says.
+    """Raise unless the table can be transactional as its properties say.
 
     Raises:
         InvalidInputError: external, not ORC, sorted, or of too many buckets.

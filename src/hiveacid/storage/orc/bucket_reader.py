@@ -237,7 +237,7 @@ class BucketFileReader(FileReader):
             batch = None  # or two stripes would be in memory while the next is read
 
     def run_of(self, number: int) -> EventBatch | None:
-        """A stripe without its columns, where its statistics tell the identities of its rows."""
+        """A stripe without columns, row ids by its statistics; None where they do not tell."""
         if self.tail is None or not self.is_acid or not is_checkable(self.tail.footer):
             return None
         stripe, known = self.tail.stripes[number], self._statistics_of(number)

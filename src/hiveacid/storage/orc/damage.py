@@ -197,7 +197,7 @@ def _check_floats(array: pa.Array, known: Any) -> None:
                 ends = float(values.min()), float(values.max())
             _same("a least value", known.minimum, ends[0])
             _same("a greatest value", known.maximum, ends[1])
-    except FormatError:  # whose ends NaN are is the writer's affair
+    except FormatError:  # writers differ in the least and greatest value of columns with NaN
         if not pc.any(pc.is_nan(array)).as_py():
             raise
 

@@ -70,7 +70,7 @@ def is_native(
     if len(fields) > len(columns):
         return False
     if any("`" in column.name or "`" in str(column.type) for column in columns):
-        return False  # Spark does not write it twice where it tells ORC's reader the columns
+        return False  # Spark does not escape it in the schema that it gives to ORC
     for (name, found), column in zip(fields, columns, strict=False):
         if name.lower() != column.name or not _same(found, column.type):
             return False

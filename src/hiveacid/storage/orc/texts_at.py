@@ -39,8 +39,9 @@ def texts_at(
     above: tuple[int, ...],
     last: Dictionaries,
 ) -> pa.Array | None:
-    """The texts of a column of ``rows`` rows at some places; None where it has NULLs, as one of the
-    columns ``above`` it may have, or is stored in a form that is not known here.
+    """The texts of a column in a stripe of ``rows`` rows, as an Arrow array in the order of
+    ``places`` (numbers of rows). None where it is stored without a dictionary, or where it, or a
+    column ``above`` that encloses it, may have NULLs.
 
     Where few texts are in use, stripe after stripe has the same dictionary: ``last`` keeps it.
 

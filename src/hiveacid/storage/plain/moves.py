@@ -177,7 +177,7 @@ def _is_moved(fs: FileSystem, source: str, target: str) -> bool:
 
     Nobody comes between on a disk that has links, nor on HDFS.
     """
-    if fs.location_of(source) == source:  # a disk
+    if fs.location_of(source) == source:  # a disk, where a link never replaces a file
         with suppress(OSError):  # the target is there, or the disk has no links
             os.link(source, target)
             with suppress(StorageError):  # it goes with its directory

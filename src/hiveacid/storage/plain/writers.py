@@ -141,7 +141,7 @@ class _OutputFile:
         """Give up and remove the file."""
         if self._out is None:
             return
-        with suppress(OSError, pa.ArrowException):  # what failed before is told
+        with suppress(OSError, pa.ArrowException):  # the first error is the one told
             self._out.close()
         self._out = None
         remove_failed(self._fs, self._path)

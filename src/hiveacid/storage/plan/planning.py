@@ -481,7 +481,7 @@ def _meets(place: _Place, file: DataFile, near: Sequence[_Reach]) -> bool:
     write_ids = integer_range(tail, _ORIGINAL_TRANSACTION) or _ANY
     row_ids = integer_range(tail, _ROW_ID) or _ANY
     if row_ids != integer_range(tail, _ROW_ID, stripes=range(len(tail.stripes))):
-        row_ids = _ANY  # told twice, and not the same: whoever reads the file tells the damage
+        row_ids = _ANY  # footer and stripes disagree: who reads the file tells the damage
     return any(
         _overlap(write_ids, one.write_ids) and _overlap(row_ids, one.row_ids) for one in near
     )
