@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.client import Client
@@ -77,8 +78,10 @@ class Compacting:
         self._spark = spark
         self._making = threading.Lock()
         self._compactor: Compactor | None = None
-        self._awaited = ProcessRewrite(lambda: client.settings, spark=spark, awaiting=True)
-        self._rewrites: tuple[ProcessRewrite, ...] = ()
+        make = partial(ProcessRewrite, lambda: client.settings)
+        self._alone = make(spark=spark)
+        self._beside = make(spark=self._spark_elsewhere)
+        self._awaited = make(spark=spark, awaiting=True)
         self._embedded = EmbeddedCompactor(
             self.compactor,
             is_on=lambda: is_embedded(client),
@@ -127,11 +130,9 @@ class Compacting:
         """The compactor of this process, made when it is first needed."""
         with self._making:
             if self._compactor is None:
-                client = self._client
-                rewrite = ProcessRewrite(lambda: client.settings, spark=self._spark)
-                beside = ProcessRewrite(lambda: client.settings, spark=self._spark_elsewhere)
-                self._rewrites = (rewrite, beside, self._awaited)
-                self._compactor = Compactor(self._client, rewrite, beside=beside, version=VERSION)
+                self._compactor = Compactor(
+                    self._client, self._alone, beside=self._beside, version=VERSION
+                )
             return self._compactor
 
     def _spark_elsewhere(self) -> SparkSession | None:
@@ -153,7 +154,7 @@ class Compacting:
     def close(self) -> None:
         """End the background work."""
         self._embedded.close()
-        for rewrite in self._rewrites:
+        for rewrite in (self._alone, self._beside, self._awaited):
             rewrite.stop()
 
     def _compact(self, value: Compact) -> tuple[CompactionInfo, ...]:

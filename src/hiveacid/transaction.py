@@ -4,7 +4,6 @@ transaction a session's SQL belongs to.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -15,7 +14,7 @@ from hiveacid.metastore.api import own
 from hiveacid.model.history import StreamBatch
 from hiveacid.model.tables import Isolation, LockId, TxnId
 from hiveacid.statements.arguments import checked
-from hiveacid.statements.context import OpenSession
+from hiveacid.statements.context import OpenSession, words_of
 from hiveacid.statements.session_state import (
     AbortLocks,
     AbortTransactions,
@@ -290,8 +289,7 @@ class TransactionControl:
         if self._unit is None:
             return
         self._unit.require_open()
-        kind = value if isinstance(value, type) else type(value)
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).upper()
+        words = words_of(value if isinstance(value, type) else type(value))
         why, note = "it commits at once", "COMMIT or ROLLBACK first."
         if isinstance(value, LockStatement):
             why = "such a lock is the session's, not the transaction's"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from enum import Enum
 from operator import attrgetter
 from typing import Final
@@ -26,6 +25,7 @@ from hiveacid.model.compactions import (
     CompactionType,
 )
 from hiveacid.model.history import Pin
+from hiveacid.model.readable import moment
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName
 from hiveacid.model.transactions import TxnInfo, TxnState
 from hiveacid.storage.listing import list_partition
@@ -289,8 +289,7 @@ def why_kept(kept: KeptDirectory) -> str:
     """Why a path stays, in a sentence with who is in the way, and until when."""
     reason = _REASONS[kept.why]
     if kept.until_ms is not None:
-        until = datetime.fromtimestamp(kept.until_ms / 1000, tz=timezone.utc)
-        reason += f" until {until:%Y-%m-%d %H:%M:%S} UTC"
+        reason += f" until {moment(kept.until_ms)} UTC"
     if kept.holders:
         oldest = kept.holders[0]
         reason += f" by transaction {oldest.id} of {oldest.user}@{oldest.host}"

@@ -159,15 +159,7 @@ class Worker:
             result.message or result.outcome.value,
             extra={"table": str(entry.table)},
         )
-        return CompactionResult(
-            entry,
-            result.outcome,
-            result.directories,
-            result.rows,
-            result.size_bytes,
-            elapsed_s,
-            result.message,
-        )
+        return replace(result, compaction=entry, elapsed_s=elapsed_s)
 
     def _reached(self, step: Step) -> None:
         if self._watcher is not None:

@@ -42,6 +42,7 @@ from hiveacid.connectors.table_stream import (
     check_told,
     identity,
     stream_table,
+    valid_now,
 )
 from hiveacid.errors import InvalidInputError, SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import write_ids_of
@@ -132,7 +133,7 @@ class StreamReader(TableStream):
         """The offset before the first batch: where its consumer is, else ``startingWriteId``."""
         with self._options.connect() as session:
             table = stream_table(session, self._options)
-            decided = _decided(_now(session, table))
+            decided = _decided(valid_now(session, table))
             own = session.client.own
             start = decided if self._starting == "latest" else int(self._starting) - 1
             begun = self._consumer.begins(own, table)
@@ -157,7 +158,7 @@ class StreamReader(TableStream):
             table = stream_table(session, self._options)
             for offset in (start, end):
                 check_same(table, offset)
-            self._check_given_out(table, _now(session, table), write_ids.low, write_ids.high)
+            self._check_given_out(table, valid_now(session, table), write_ids.low, write_ids.high)
             if write_ids.low >= write_ids.high:
                 return []
             lease = open_lease(session.reading_context(), table, keep=lambda partitions: partitions)
@@ -205,7 +206,7 @@ class StreamReader(TableStream):
         """The highest write id up to which all are decided: a batch never ends below where the
         stream begins.
         """
-        return _offset(table, max(_decided(_now(session, table)), self._first - 1))
+        return _offset(table, max(_decided(valid_now(session, table)), self._first - 1))
 
     def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
         return _state(session, table, int(offset["writeId"]))
@@ -213,7 +214,7 @@ class StreamReader(TableStream):
     def _next(
         self, session: Session, table: Table, start: dict[str, Any], *, is_limited: bool
     ) -> dict[str, Any]:
-        now = _now(session, table)
+        now = valid_now(session, table)
         low, high = int(start["writeId"]), _decided(now)
         self._check_given_out(table, now, low)
         if self._until is not None:
@@ -314,11 +315,6 @@ def _starting(options: Options) -> str:
     return text
 
 
-def _now(session: Session, table: Table) -> ValidWriteIdList:
-    (found,) = session.client.metastore.valid_write_ids((table.name,))
-    return found
-
-
 def _decided(now: ValidWriteIdList) -> int:
     """The highest write id up to which none is open."""
     return min(now.hwm, now.min_open - 1)
@@ -326,7 +322,7 @@ def _decided(now: ValidWriteIdList) -> int:
 
 def _state(session: Session, table: Table, write_id: int) -> Version:
     """The table with all write ids up to this one; they are decided."""
-    now = _now(session, table)
+    now = valid_now(session, table)
     aborted = [one for one in now.aborted if one <= write_id]
     last = write_id
     while last and not now.is_valid(last):

@@ -328,7 +328,7 @@ class ChangeStreamReader(TableStream):
         """
         with self._options.connect() as session:
             table = stream_table(session, self._options)
-            own, now = session.client.own, _now(session, table)
+            own, now = session.client.own, valid_now(session, table)
             known = self._consumer.begins(own, table)
             if known is not None:
                 return _offset(table, Version(known.write_id, known.valid, None, None))
@@ -372,7 +372,7 @@ class ChangeStreamReader(TableStream):
     def _last(self, session: Session, table: Table) -> dict[str, Any]:
         own = session.client.own
         begin = own.version(table.name, write_id=0)
-        return _offset(table, last_version(own, table, _now(session, table), begin))
+        return _offset(table, last_version(own, table, valid_now(session, table), begin))
 
     def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
         return _state(session, table, offset)
@@ -384,7 +384,7 @@ class ChangeStreamReader(TableStream):
         high = last_version(
             session.client.own,
             table,
-            _now(session, table),
+            valid_now(session, table),
             low,
             versions_max=self._versions_max if is_limited else None,
             bytes_max=self._bytes_max if is_limited else None,
@@ -422,7 +422,8 @@ def _starting(options: Options) -> str | AsOf | None:
     return text
 
 
-def _now(session: Session, table: Table) -> ValidWriteIdList:
+def valid_now(session: Session, table: Table) -> ValidWriteIdList:
+    """The write ids of the table that count now."""
     (found,) = session.client.metastore.valid_write_ids((table.name,))
     return found
 

@@ -29,14 +29,13 @@ def moment(epoch_ms: int | None, *, unit: str = "seconds") -> str | None:
         >>> moment(1_700_000_000_123), moment(1_700_000_000_123, unit="milliseconds")
         ('2023-11-14 22:13:20', '2023-11-14 22:13:20.123')
     """
-    found = at(epoch_ms)
-    return None if found is None else found.replace(tzinfo=None).isoformat(" ", unit)
-
-
-def at(epoch_ms: int | None) -> datetime | None:
-    """The time, in UTC."""
     if epoch_ms is None:
         return None
+    return at(epoch_ms).replace(tzinfo=None).isoformat(" ", unit)
+
+
+def at(epoch_ms: int) -> datetime:
+    """The time, in UTC."""
     whole, rest_ms = divmod(epoch_ms, 1000)
     return datetime.fromtimestamp(whole, timezone.utc).replace(microsecond=rest_ms * 1000)
 

@@ -169,7 +169,7 @@ def _cells(one: RowChange) -> tuple[object, ...]:
         return (one.version, None, one.what, *rows, *(None,) * len(_TOLD))
     return (
         one.version,
-        at(commit.committed_ms),
+        commit.committed_ms and at(commit.committed_ms),
         one.what,
         *rows,
         commit.facts.kind or None,

@@ -358,14 +358,18 @@ def define(context: ExecutionContext, bound: Bound, plan: DdlPlanner) -> Any:
     return answer
 
 
+def words_of(kind: type) -> str:
+    """The words that the name of a class is made of: ``DROP PARTITIONS``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).upper()
+
+
 def kind_of(value: object) -> str:
     """What kind of statement or work a value is: ``DROP PARTITIONS``."""
     statement = getattr(value, "statement", value)
     for sign, word in (("purges", "PURGE"), ("restores", "RESTORE")):
         if getattr(statement, sign, False):
             return word
-    name = type(value).__name__.removesuffix("Work")
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).upper()
+    words = words_of(type(value)).removesuffix(" WORK")
     if words == "UNDO":
         return f"UNDO {getattr(statement, 'txn', '')}"
     is_overwrite = words == "INSERT" and getattr(statement, "overwrite", False)

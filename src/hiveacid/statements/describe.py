@@ -26,6 +26,7 @@ from hiveacid.model.commits import (
     accuracy_text,
     is_accurate,
 )
+from hiveacid.model.readable import at
 from hiveacid.model.tables import Column, Partition, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockComponent
 from hiveacid.model.types import HiveType, StructType, names_inside
@@ -143,8 +144,7 @@ def _column_of(table: Table, path: tuple[str, ...], columns: tuple[Column, ...])
 
 
 def _time(at_ms: int) -> str:
-    at = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.timezone.utc)
-    return at.strftime("%a %b %d %H:%M:%S UTC %Y")
+    return at(at_ms).strftime("%a %b %d %H:%M:%S UTC %Y")
 
 
 def _of_table(catalog: Catalog, table: Table) -> list[Row]:

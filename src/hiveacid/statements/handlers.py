@@ -13,7 +13,6 @@ Compaction and transaction statements are told apart once more where they are ca
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -36,7 +35,14 @@ from hiveacid.statements import (
 )
 from hiveacid.statements import values as dml
 from hiveacid.statements.checks import check_inserts
-from hiveacid.statements.context import Bound, DdlPlanner, ExecutionContext, Needs, define
+from hiveacid.statements.context import (
+    Bound,
+    DdlPlanner,
+    ExecutionContext,
+    Needs,
+    define,
+    words_of,
+)
 from hiveacid.statements.ddl import (
     columns,
     databases,
@@ -78,7 +84,7 @@ def handler_of(statement: object) -> Handler:
 def title_of(statement: object) -> str:
     """What a statement is called where people look: ``MERGE INTO default.t``."""
     kind = type(statement)
-    words = _TITLES.get(kind) or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.__name__).upper()
+    words = _TITLES.get(kind) or words_of(kind)
     table = getattr(statement, "table", None) or getattr(statement, "name", None)
     return f"{words} {table}" if table else words
 

@@ -123,7 +123,7 @@ def _row(one: Commit | UnrecordedCommit) -> tuple[object, ...]:
     counts = (facts.inserted, facts.updated, facts.deleted, *written)
     return (
         int(one.write_id),
-        at(one.committed_ms),
+        one.committed_ms and at(one.committed_ms),
         facts.kind or None,
         one.user,
         one.host,

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from enum import Enum
 from types import TracebackType
 from typing import Final, TypeVar
@@ -34,6 +33,7 @@ from hiveacid.errors import (
     no_such_table,
     tolerated,
 )
+from hiveacid.model.readable import at
 from hiveacid.model.tables import (
     AcidMode,
     Column,
@@ -428,12 +428,10 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
             return None
         table = self._make_rejected_table()
         texts, reasons = zip(*self._rejected, strict=True)
-        moment = datetime.fromtimestamp(self._client.clock.now_ms() / 1000, timezone.utc)
+        moment = at(self._client.clock.now_ms()).replace(tzinfo=None)
         rows = pa.table(
             {
-                "rejected_at": pa.array(
-                    [moment.replace(tzinfo=None)] * len(texts), pa.timestamp("us")
-                ),
+                "rejected_at": pa.array([moment] * len(texts), pa.timestamp("us")),
                 "record": pa.array(texts, pa.string()),
                 "reason": pa.array(reasons, pa.string()),
             }

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 
 from hiveacid.errors import (
     InvalidInputError,
@@ -32,6 +31,7 @@ from hiveacid.layout.resolve import Entry
 from hiveacid.metastore.api import Catalog, Metastore, OwnDatabase, own
 from hiveacid.model.history import AsOf, Commit, Floor, Pin, PinKind, Version
 from hiveacid.model.ids import RangeValidity, ValidTxnList
+from hiveacid.model.readable import at
 from hiveacid.model.tables import LONG_MAX, AcidMode, Partition, Table
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import OfThen, read_snapshot
@@ -332,4 +332,4 @@ def _oldest(store: OwnDatabase, table: Table, version: Version) -> int | None:
 
 
 def _shown(epoch_ms: int) -> str:
-    return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).isoformat(" ", "seconds")
+    return at(epoch_ms).isoformat(" ", "seconds")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from itertools import count
 from typing import Final
 
@@ -45,6 +44,7 @@ from hiveacid.model.history import (
     state_after,
 )
 from hiveacid.model.ids import ValidWriteIdList
+from hiveacid.model.readable import at
 from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, Column, TableName, TxnId, WriteId
 from hiveacid.model.types import parse_type
 
@@ -459,9 +459,8 @@ def _not_told(unit: Unit, table: TableName, number: int) -> NotFoundError:
     first = unit.row(_FIRST, id=number)
     known = "no commit of it was recorded"
     if first is not None:
-        at, version = first
-        moment = datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(sep=" ")
-        known = f"the oldest one that is known by its time is version {version} of {moment}"
+        when_ms, version = first
+        known = f"the oldest one that is known by its time is version {version} of {at(when_ms)}"
     return NotFoundError(
         f"Nobody can tell what {table} was at that time: {known}",
         table=str(table),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from datetime import datetime, timezone
 from typing import Any, Final
 
 from sqlalchemy import Engine, create_engine, event
@@ -22,6 +21,7 @@ from hiveacid.metastore.sql.dialect import (
     Row,
     UnitKind,
 )
+from hiveacid.model.readable import at
 
 _SCHEMA_LOCK: Final = 0x68697665  # "hive"
 _DEADLOCK, _SERIALIZATION, _UNIQUE = "40P01", "40001", "23505"
@@ -143,7 +143,7 @@ class PostgresDialect(Dialect):
 
     def timestamp(self, epoch_ms: int) -> Any:
         """Without time zone, UTC."""
-        return datetime.fromtimestamp(epoch_ms / 1000, timezone.utc).replace(tzinfo=None)
+        return at(epoch_ms).replace(tzinfo=None)
 
     def table_names(self, channel: Channel) -> frozenset[str]:
         """Of the schema that new tables would go to."""

@@ -7,7 +7,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from sqlalchemy.engine import URL
 from hiveacid.clock import Clock, held_back
 from hiveacid.errors import MetastoreError
 from hiveacid.metastore.sql.dialect import Begun, Channel, Dialect, Immediate, UnitKind
+from hiveacid.model.readable import at
 
 try:
     import fcntl
@@ -161,8 +161,7 @@ class SqliteDialect(Dialect):
 
     def timestamp(self, epoch_ms: int) -> Any:
         """SQLAlchemy's text form of a timestamp on SQLite, UTC."""
-        moment = datetime.fromtimestamp(epoch_ms / 1000, timezone.utc)
-        return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+        return at(epoch_ms).strftime("%Y-%m-%d %H:%M:%S.%f")
 
     def is_new(self) -> bool:
         """Whether there is no file: to look at a metastore never makes one."""
