@@ -101,3 +101,15 @@ def test_values_of_any_column_are_counted_without_reading_rows(acid, rows, route
     routes.clear()
     assert rows("select count(s) from c") == [(0,)]
     assert routes != []
+
+
+def test_names_that_a_query_gives_to_columns_by_their_place(acid):
+    acid.sql(f"create table pairs (id int, v int) partitioned by (p int) {ACID}")
+    for row in ("1, 10, 5", "10, 1, 6"):
+        acid.sql(f"insert into pairs values ({row})")
+    for text, expected in (
+        ("select * from pairs as x(v, id, p) where id = 10 and p = 5", [(1, 10, 5)]),
+        ("select b from pairs x(a, b, c) where a = 10", [(1,)]),
+        ("select x.b from (pairs) as x(p, b, id) where x.id < 6 and p < 6", [(10,)]),
+    ):
+        assert acid.sql(text).collect() == expected, text

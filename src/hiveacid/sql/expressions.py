@@ -90,6 +90,8 @@ class Relation:
     """The options of the reading that are true."""
     travel_end: int = 0
     """Where the words that say all this end."""
+    renamed: bool = False
+    """Its columns get names by their place: what the query calls them tells nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,8 @@ class Conditions:
         *,
         place: tuple[str, str] | None = None,
     ) -> Predicate:
+        if relation.renamed:
+            return ANYTHING
         column_of = _column_of(
             names, relation.label, qualified_only=scope.merged_columns, place=place
         )

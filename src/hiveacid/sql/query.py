@@ -331,18 +331,19 @@ class QueryParser(ExpressionParser):
                     scope.children[
                         count
                     ].parent = None  # a derived table does not see its neighbours
-                columns_at = cursor.at
-                label, _ = self._alias()
-                renamed = cursor.at > columns_at and cursor.tokens[cursor.at - 1].key == ")"
+                label, _, renamed = self._alias()
                 derived = None if renamed else query
                 scope.relations.append(Relation((), label, query=derived))
                 return
             cursor.at = start
             del scope.children[count:]
         cursor.expect("(")
+        first = len(scope.relations)
         self._relations(scope)
         cursor.expect(")")
-        self._alias()
+        if self._alias()[2]:
+            inside = scope.relations[first:]
+            scope.relations[first:] = (replace(one, renamed=True) for one in inside)
 
     def _named_relation(self, scope: Scope) -> None:
         cursor = self.cursor
@@ -365,7 +366,7 @@ class QueryParser(ExpressionParser):
             changes = changes_clause(cursor)
         if changes is not None:
             end = cursor.tokens[cursor.at - 1].end
-            label, aliased = self._alias()
+            label, aliased, _ = self._alias()
             where = None if aliased else end
             scope.relations.append(
                 Relation(parts, label or called, start, end, where, changes=changes)
@@ -378,12 +379,12 @@ class QueryParser(ExpressionParser):
             scope.filters_early = False
             cursor.skip_parentheses()
         alias_at = cursor.tokens[cursor.at - 1].end
-        label, aliased = self._alias()
+        label, aliased, renamed = self._alias()
         if cursor.key == "TABLESAMPLE":
             raise UnsupportedError("TABLESAMPLE must stand before the alias")
         cte = len(parts) == 1 and parts[0].lower() in self._ctes
         where = None if aliased else alias_at
-        named = Relation(parts, label or parts[-1], start, end, where, cte)
+        named = Relation(parts, label or parts[-1], start, end, where, cte, renamed=renamed)
         scope.relations.append(
             replace(named, as_of=as_of, sample=sample, options=options, travel_end=travel_end)
         )
@@ -414,15 +415,16 @@ class QueryParser(ExpressionParser):
             return AsOf(write_id=int(text)) if text.isdecimal() else AsOf(tag=text.lower())
         return moment(cursor)
 
-    def _alias(self) -> tuple[str, bool]:
-        """[[AS] alias [(columns)]] -> the alias and whether there is one."""
+    def _alias(self) -> tuple[str, bool, bool]:
+        """[[AS] alias [(columns)]] -> the alias, whether there is one, and names of columns."""
         cursor = self.cursor
         if not cursor.accept("AS") and not self._at_alias():
-            return "", False
+            return "", False, False
         alias = cursor.name("table alias")
-        if cursor.key == "(":
+        renamed = cursor.key == "("
+        if renamed:
             cursor.skip_parentheses()
-        return alias, True
+        return alias, True, renamed
 
     def _at_alias(self) -> bool:
         """True where an alias without AS stands, and no clause or join."""

@@ -232,7 +232,7 @@ class Splicer:
         edits = []
         is_query = any(star.is_query for star in scope.stars)
         for relation in scope.relations:
-            table = resolved[id(relation)]
+            table, is_whole = resolved[id(relation)], is_query or relation.renamed
             if relation.options and (table is None or table.kind is TableKind.VIEW):
                 name = ".".join(relation.parts)
                 raise InvalidInputError(f"{name} is no table of hiveacid: it has no options")
@@ -251,7 +251,7 @@ class Splicer:
                     table,
                     virtual=virtual.get(id(relation), frozenset()),
                     predicate=conditions.of(scope, relation, table),
-                    columns=None if is_query else columns_of_statement(source, table),
+                    columns=None if is_whole else columns_of_statement(source, table),
                     as_of=self._as_of(relation),
                     options=relation.options,
                 )

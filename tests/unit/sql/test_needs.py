@@ -109,6 +109,7 @@ def test_subqueries_have_their_own_condition() -> None:
         ("select count(*), struct(t.*) from t", None),
         ("select id * 2 from t", {"id"}),
         ("select 1 from t natural join s", None),
+        ("select a from t as x(a, b, c)", None),
     ],
 )
 def test_columns(text: str, expected: set[str] | None) -> None:
@@ -196,6 +197,9 @@ DAY = Compare("p", Op.EQ, date(2020, 1, 2))
         ("select 1 from (select id, sum(id) over (order by v) from t) x where id = 1", ANYTHING),
         ("select 1 from (select id from t union all select id from s) x where id = 1", ANYTHING),
         ("select 1 from (select id from t) x(k) where k = 1", ANYTHING),
+        ("select 1 from t x(v, id, p) where id = 1", ANYTHING),
+        ("select 1 from s join (t join s) as x(v, id, p, a, b) where x.id = 1", ANYTHING),
+        ("select 1 from ((select id, v from t) y) as x(v, id) where id = 1", ANYTHING),
         ("select 1 from (select t.id from t left join s on t.id = s.id) x where id = 1", ID_IS_1),
         ("select 1 from (select t.* from t join s on t.id = s.id) x where x.id = 1", ID_IS_1),
         ("select 1 from s left join (select id from t) x on true where x.id is null", ANYTHING),
