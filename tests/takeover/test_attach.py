@@ -316,6 +316,14 @@ def test_there_and_back(acid: Session, other: Session, tmp_path: Path) -> None:
     assert rows(acid) == sorted([*expected, (99, "v99", 0)])
 
 
+@pytest.mark.parametrize("name", ["a:b", "a$b", ":", "a b"])
+def test_a_table_of_any_name_is_detached_and_attached_again(acid: Session, name: str) -> None:
+    acid.sql(f"create table `{name}` (id int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql(f"insert into `{name}` values (1)")
+    acid.sql(acid.detach(f"`{name}`").create_table)
+    assert hiveacid.read_arrow(acid.table(f"`{name}`")).read_all().to_pylist() == [{"id": 1}]
+
+
 def test_a_file_says_how_to_attach_what_was_detached_without_an_answer(
     acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,8 +86,11 @@ def sql(
         raise click.UsageError("give the statements with either -e or -f")
     if path is not None:
         opened = click.open_file(str(path), encoding="utf-8")
-        with opened:
-            text = opened.read()
+        try:
+            with opened:
+                text = opened.read()
+        except UnicodeDecodeError as error:
+            raise click.UsageError(f"-f {path} is not text in UTF-8: {error.reason}") from error
     from hiveacid.cli import query
 
     settings = pairs(texts, option="--hiveconf")

@@ -256,8 +256,9 @@ class ValidWriteIdList:
         """
         if not text:
             return cls(None, LONG_MAX, kind=kind)
-        fields = text.split(":")
-        if not 3 <= len(fields) <= 5:
+        fields = text.rsplit(":", 4)  # a table's name may have colons, too
+        _, colon, last = fields[0].rpartition(":")
+        if len(fields) < 3 or (colon and last.isdigit()):
             raise _not_a_list(text, "table:hwm:minOpen:open:aborted")
         try:
             return cls(

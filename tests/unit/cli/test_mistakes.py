@@ -25,6 +25,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
         acid.create_table("t", "id int")
     shutil.copytree(project / "tests/data/cli/a02_update_delete", root / "a02")
     (bucket, *_) = (root / "a02").glob("delta*/bucket*")
+    (root / "latin.sql").write_bytes("select 'é'".encode("latin-1"))
     (root / "gap/delta_0000009_0000009_0000").mkdir(parents=True)
     shutil.copy(bucket, root / "gap/delta_0000009_0000009_0000/bucket_00000")
     return root
@@ -38,6 +39,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
         ("sql -e SET --metastore {url} --warehouse /other", 1, "leave --warehouse out"),
         ("sql -e SET --metastore {url} --arg x", 2, "'x' is not NAME=VALUE"),
         ("sql -f {root} --metastore {url}", 2, "is a directory"),
+        ("sql -f {root}/latin.sql --metastore {url}", 2, "latin.sql is not text in UTF-8"),
         ("attach {root}/gap --name g --metastore {url}", 1, "or --accept-all-write-ids to read"),
         ("attach {root}/gap --name g --metastore {url}", 1, "(--valid-write-ids, --valid-txns;"),
         (

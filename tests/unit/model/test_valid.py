@@ -43,7 +43,7 @@ def test_runs_of_five_are_written_short() -> None:
     assert str(ValidTxnList.of(hwm=9, aborted=[5, 6, 7, 8])) == ("9:9223372036854775807::5,6,7,8")
 
 
-@pytest.mark.parametrize("text", ["t", "t:1", "t:x:1::", "t:1:1:a:", "t:1:1:::", "a:b:1:1::"])
+@pytest.mark.parametrize("text", ["t", "t:1", "t:x:1::", "t:1:1:a:", "t:1:1:::", "a:7:1:1::"])
 def test_text_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(FormatError):
         ValidWriteIdList.parse(text)
