@@ -83,6 +83,20 @@ def test_texts_of_spark_are_refused(spark: SparkSession, tmp_path: Path) -> None
         hiveacid.disable(spark)
 
 
+def test_strings_in_double_quotes_are_strings_where_spark_says_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh")
+    try:
+        spark.sql("create table t (a string, b string) using hiveacid")
+        spark.sql("""insert into t values ("a", "b's"), ("c", "d")""")
+        spark.sql("""delete from t where b = "d" """)
+        assert spark.sql("""select a, "x" from t where b = "b's" """).collect() == [("a", "x")]
+    finally:
+        hiveacid.disable(spark)
+
+
 def test_a_name_that_spark_would_replace_is_refused(acid: Session, rows: Rows) -> None:
     assert acid.spark is not None
     acid.create_table("n", "`${v}` string, id string, `p${v}` string", partitioned_by=["p${v}"])

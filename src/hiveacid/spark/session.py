@@ -351,7 +351,7 @@ def check_strings(spark: SparkSession, text: str | SparkColumn) -> None:
     """
     if not isinstance(text, str) or '"' not in text or single_quoted(text) == text:
         return
-    if is_ansi(spark) and spark.conf.get(_QUOTED_NAMES, "") == "true":
+    if is_ansi(spark) and spark.conf.get(_QUOTED_NAMES, "false") == "true":
         raise UnsupportedError(
             f"{_QUOTED_NAMES} is set: what stands in double quotes is a name for Spark, and a "
             "string for Hive",
