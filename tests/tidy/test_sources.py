@@ -138,6 +138,31 @@ def test_every_module_says_what_it_is() -> None:
     assert not [s.module for s in sources() if not ast.get_docstring(s.tree)]
 
 
+def test_modules_and_what_is_in_them_are_where_docstrings_and_comments_say() -> None:
+    """``room.module.name`` and ``module.py``; ``spark`` and ``txn`` are names of objects, too."""
+    texts = {source.module.removeprefix("hiveacid."): source.text for source in sources()}
+    rooms = {name.partition(".")[0] for name in texts if "." in name} - {"spark", "txn"}
+    files = {f"/{path.relative_to(ROOT).as_posix()}" for path in tracked_files()}
+    wrong = []
+    for module, text in texts.items():
+        for named in re.findall(r"``([a-z_]+(?:\.\w+)+)``", text):
+            if named.partition(".")[0] in rooms and not _is_there(named, texts):
+                wrong.append((module, named))
+        for named in re.findall(r"``([\w/]+\.py)(?::\w+)?``", text):
+            if not any(file.endswith(f"/{named}") for file in files):
+                wrong.append((module, named))
+    assert not wrong
+
+
+def _is_there(named: str, texts: dict[str, str]) -> bool:
+    parts = named.split(".")
+    for at in range(len(parts), 0, -1):
+        text = texts.get(".".join(parts[:at]))
+        if text is not None:
+            return at == len(parts) or re.search(rf"\b{parts[at]}\b", text) is not None
+    return False
+
+
 def test_files_have_at_most_500_lines() -> None:
     counted = {
         str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines())
