@@ -315,7 +315,7 @@ class Session(
         if self._spark is None and on_spark:
             raise spark_needed(title_of(statement), instead=without_spark(statement))
         what, told = title_of(statement), text_of(statement) or (text and without_literals(text))
-        context = replace(self._context(isolation=isolation), statement=told)
+        context = replace(self._context(isolation=isolation), text=told)
         # The jobs of a query are those of whoever asks for its rows.
         named = None if isinstance(statement, Query) else self._spark
         with (

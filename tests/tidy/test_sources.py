@@ -143,15 +143,19 @@ def test_modules_and_what_is_in_them_are_where_docstrings_and_comments_say() -> 
     texts = {source.module.removeprefix("hiveacid."): source.text for source in sources()}
     rooms = {name.partition(".")[0] for name in texts if "." in name} - {"spark", "txn"}
     files = {f"/{path.relative_to(ROOT).as_posix()}" for path in tracked_files()}
-    wrong = []
-    for module, text in texts.items():
-        for named in re.findall(r"``([a-z_]+(?:\.\w+)+)``", text):
-            if named.partition(".")[0] in rooms and not _is_there(named, texts):
-                wrong.append((module, named))
-        for named in re.findall(r"``([\w/]+\.py)(?::\w+)?``", text):
-            if not any(file.endswith(f"/{named}") for file in files):
-                wrong.append((module, named))
-    assert not wrong
+    dotted = [
+        (module, named)
+        for module, text in texts.items()
+        for named in re.findall(r"``([a-z_]+(?:\.\w+)+)``", text)
+        if named.partition(".")[0] in rooms
+    ]
+    paths = [
+        (module, named)
+        for module, text in texts.items()
+        for named in re.findall(r"``([\w/]+\.py)(?::\w+)?``", text)
+    ]
+    assert not [one for one in dotted if not _is_there(one[1], texts)]
+    assert not [one for one in paths if not any(file.endswith(f"/{one[1]}") for file in files)]
 
 
 def _is_there(named: str, texts: dict[str, str]) -> bool:

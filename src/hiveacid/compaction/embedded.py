@@ -33,19 +33,19 @@ _CLEANING_PAUSE_MAX_S: Final = 60.0
 class EmbeddedCompactor:
     """Compacts what a session writes to, and what it was asked to compact, while ``is_on``.
 
-    ``make`` gives the compactor when it is first needed.
+    ``compactor`` makes that of the process when it is first needed.
     """
 
     def __init__(
         self,
-        make: Callable[[], Compactor],
+        compactor: Callable[[], Compactor],
         *,
         is_on: Callable[[], bool],
         clock: Clock,
         settings: Callable[[], Settings],
         threads: Threads,
     ) -> None:
-        self._make = make
+        self._compactor = compactor
         self._is_on = is_on
         self._clock = clock
         self._settings = settings
@@ -98,11 +98,11 @@ class EmbeddedCompactor:
         tables, pools = self._take_due(now_s)
         if tables:
             # The default pool also without a new request: an earlier session may have left one.
-            pools |= {None} | self._make().initiate(tables)
+            pools |= {None} | self._compactor().initiate(tables)
         if now_s >= self._cycled_s + settings.compactor_check_interval_s:
             self._cycled_s = now_s
-            pools |= self._make().initiate()
-            self._make().sweep()
+            pools |= self._compactor().initiate()
+            self._compactor().sweep()
             self._cleaning_due_s = now_s  # of aborted transactions no compaction need tell
         for pool in pools:
             self._work(pool)
@@ -129,7 +129,7 @@ class EmbeddedCompactor:
         self._is_over = True
         loop.end()
         if not loop.wait(timeout_s=timeout_s):
-            count = self._make().give_back()
+            count = self._compactor().give_back()
             _LOG.info(
                 "%s compactions were given back to the queue; what is rewritten of them still"
                 " ends by itself, and is published nowhere",
@@ -161,15 +161,15 @@ class EmbeddedCompactor:
 
     def _work(self, pool: str | None) -> None:
         if self._worker is None:
-            self._worker = self._make().worker(beside=True)
-        while not self._is_over and self._make().work(self._worker, pool=pool) is not None:
+            self._worker = self._compactor().worker(beside=True)
+        while not self._is_over and self._compactor().work(self._worker, pool=pool) is not None:
             pass
 
     def _clean_if_due(self) -> None:
         now_s = self._clock.monotonic_s()
         if self._is_over or self._cleaning_due_s is None or now_s < self._cleaning_due_s:
             return
-        if self._make().clean():
+        if self._compactor().clean():
             self._cleaning_due_s = now_s + self._cleaning_pause_s
             self._cleaning_pause_s = min(2 * self._cleaning_pause_s, _CLEANING_PAUSE_MAX_S)
         else:

@@ -142,14 +142,14 @@ def write_events(
     *,
     target: WriteTarget,
     places: int,
-    local: bool = False,
+    are_here: bool = False,
 ) -> WriteResult:
     """Write row events: ``ACTION``, ``IDENTITY`` (NULL for new rows), partition columns, data
     columns.
 
     The data columns may be absent where nothing but deletes is written. ``places`` is how many
     pairs of partition and bucket number the snapshot has: more tasks than that would have nothing
-    to do. ``local`` events are few, and none is a new row of its own: the driver writes them.
+    to do. Events that ``are_here`` are few, and none is a new row: the driver writes them.
 
     Raises:
         CardinalityError: two events for one row.
@@ -179,7 +179,7 @@ def write_events(
         *[quoted(c.name) for c in data],
     )
     stage = EventStage(target)
-    if local:
+    if are_here:
         return _run_here(frame, stage, (*names, _BUCKET, *IDENTITY))
     tasks = max(1, min(max(places, 2), _task_limit(spark)))
     spread = _spread(data) if target.insert_statement is not None else "0L"

@@ -110,8 +110,8 @@ class ExecutionContext:
     """The transaction that the statement is one of several of; None: it has one of its own."""
     isolation: Isolation | None = None
     """That of the statement's own transaction; None: as the settings say."""
-    statement: str | None = None
-    """Its text without literals; None for what was built in Python."""
+    text: str | None = None
+    """The statement's, without literals; None for what was built in Python."""
     describe_jobs: Callable[[], None] = field(default=lambda: None, repr=False)
     """Lets Spark call jobs after the statement, from here on."""
 
@@ -352,7 +352,7 @@ def define(context: ExecutionContext, bound: Bound, plan: DdlPlanner) -> Any:
             txn.abort("somebody else has done it")
             return None
         txn.pending.kind = kind_of(bound.value)
-        txn.pending.note_statement(context.statement)
+        txn.pending.note_statement(context.text)
         answer = change.run(txn)
         txn.commit()
     return answer

@@ -289,7 +289,7 @@ class Work(ABC):
         return next((one for one in _RECORDED if one in self.does), WriteKind.INSERT)
 
     @property
-    def statements(self) -> int:
+    def statement_id_count(self) -> int:
         """How many statement ids it takes: two for updates, one for all else."""
         return len(self.does) + (WriteKind.UPDATE in self.does)
 

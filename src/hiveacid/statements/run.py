@@ -148,7 +148,7 @@ def _written_and_published(
     """Stage the files of all works of a statement, then publish them: no work reads what another
     one has written. A result for each work, in order.
     """
-    unit.txn.pending.note_statement(context.statement)
+    unit.txn.pending.note_statement(context.text)
     clock = context.client.clock
     began_s = clock.monotonic_s()
     staged = [_stage(context, unit, work, view, number) for number, work in enumerate(works)]
@@ -255,7 +255,7 @@ def _stage(
     if table.is_transactional:
         write_id = txn.write_id(table.name)
         check_given_out(txn, table)
-        ids = txn.take_statement_ids(table.name, work.statements)
+        ids = txn.take_statement_ids(table.name, work.statement_id_count)
     staging = f"{table.location}/{staging_name(txn.id, str(ids[0] if ids else number))}"
     job = Job(
         context=context,

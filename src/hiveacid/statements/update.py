@@ -92,7 +92,7 @@ class UpdateWork(Work):
         here = update_here(job, plan, statement.exact, statement.literals, target=target)
         if here is not None:
             return here
-        rows, local = job.scan_target(plan, statement.virtual)
+        rows, are_here = job.scan_target(plan, statement.virtual)
         rows = rows.alias(alias)
         if statement.where is not None:
             rows = rows.where(column(with_views(statement.where, views)).cast("boolean"))
@@ -124,7 +124,7 @@ class UpdateWork(Work):
             checks=check_conditions(table),
         )
         places = count_places(plan)
-        return write_events(spark, events, target=target, places=places, local=local)
+        return write_events(spark, events, target=target, places=places, are_here=are_here)
 
     def result(self, written: WriteResult, write_id: WriteId) -> UpdateResult:
         """Rows changed."""
@@ -167,7 +167,7 @@ class DeleteWork(Work):
         here = delete_here(job, plan, self.statement.exact, target=target)
         if here is not None:
             return here
-        rows, local = job.scan_target(plan, self.statement.virtual)
+        rows, are_here = job.scan_target(plan, self.statement.virtual)
         rows = rows.alias(alias)
         condition = column(with_views(self.statement.where, views)).cast("boolean")
         events = select_as(
@@ -180,7 +180,7 @@ class DeleteWork(Work):
         )
         places = count_places(plan)
         return write_events(
-            job.context.session(), events, target=target, places=places, local=local
+            job.context.session(), events, target=target, places=places, are_here=are_here
         )
 
     def result(self, written: WriteResult, write_id: WriteId) -> DeleteResult:
