@@ -13,6 +13,7 @@ from hiveacid.metastore.api import Metastore
 from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.tables import CREATING, Column, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockInfo
+from hiveacid.model.types import HiveType, ListType, MapType, StructType
 from hiveacid.spark.session import literal, quoted
 from hiveacid.statements.constraints import (
     check_constraints,
@@ -333,7 +334,19 @@ def _full_name(table: Table) -> str:
 
 
 def _column(column: Column) -> str:
-    return f"{quoted(column.name)} {column.type}"
+    return f"{quoted(column.name)} {_type_text(column.type)}"
+
+
+def _type_text(kind: HiveType) -> str:
+    """A type with all names of fields in back-quotes."""
+    if isinstance(kind, StructType):
+        fields = (f"{quoted(name)}:{_type_text(child)}" for name, child in kind.fields)
+        return f"struct<{', '.join(fields)}>"
+    if isinstance(kind, ListType):
+        return f"array<{_type_text(kind.element)}>"
+    if isinstance(kind, MapType):
+        return f"map<{_type_text(kind.key)},{_type_text(kind.value)}>"
+    return str(kind)
 
 
 def _table_constraints(table: Table) -> list[str]:

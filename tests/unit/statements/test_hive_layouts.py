@@ -139,6 +139,19 @@ def test_show_create_table_is_hives(acid: Session, tmp_path: Path) -> None:
     assert "\n".join(line.rstrip() for line in lines(acid, "show create table a")) == found
 
 
+def test_show_create_table_quotes_the_fields_of_structs(acid: Session) -> None:
+    kind = "array<struct<`a b`:int, `m`:map<string,struct<`c`:array<string>>>>>"
+    acid.sql(f"create table t (s {kind})")
+    assert lines(acid, "show create table t")[1].strip() == f"`s` {kind})"
+
+
+def test_transactional_properties_alone_are_refused(acid: Session) -> None:
+    text = "create table t (id int) tblproperties ({}'transactional_properties'='insert_only')"
+    with pytest.raises(InvalidInputError, match="without transactional"):
+        acid.sql(text.format(""))
+    acid.sql(text.format("'transactional'='true', "))
+
+
 def test_describe_formatted_is_hives(acid: Session, tmp_path: Path) -> None:
     acid.sql(A)
     table = acid.table("a").definition

@@ -136,6 +136,11 @@ def _transactional_properties(table: Table) -> dict[str, str]:
     _check_ours(properties)
     _check_codec(properties)
     value = properties.get("transactional")
+    if value is None and "transactional_properties" in properties:
+        raise InvalidInputError(
+            f"Cannot specify transactional_properties without transactional: {table.name}",
+            table=str(table.name),
+        )
     if value is None:
         return properties
     if value.lower() == "false":
