@@ -112,6 +112,7 @@ def test_create_table_as_select_needs_types_and_no_columns(acid, rows):
         f"create table t {ACID} as select 1 as a, null as n": 10305,
         f"create table t {ACID} as select 1 as a, array(named_struct('n', null)) as n": 10305,
         f"create table t partitioned by (p int) {ACID} as select 1 as a": 10068,
+        f"create table t (a int) {ACID} as select 1 as a": 10065,
     }.items():
         with pytest.raises(InvalidInputError) as caught:
             acid.sql(text)

@@ -361,6 +361,7 @@ def _check_partition(statement: Insert, table: Table) -> None:
     if missing:
         raise InvalidInputError(
             f"Partition columns {missing} are missing in the partition specification",
+            code=10006,
             table=str(table.name),
         )
     static = {name.lower() for name in statement.partition}

@@ -261,10 +261,17 @@ def _check_query_columns(statement: CreateTable, columns: tuple[Column, ...]) ->
     """A table can be made of a query with these columns.
 
     Raises:
-        InvalidInputError: 10305 a column without a type; 10068 columns, or partition columns with
+        InvalidInputError: 10305 a column without a type; 10065 columns, 10068 partition columns of
             types, where the query's own are meant.
     """
-    if statement.partition_columns or statement.columns:
+    if statement.columns:
+        raise InvalidInputError(
+            "CREATE TABLE AS SELECT command cannot specify the list of columns for the target"
+            " table",
+            code=10065,
+            table=str(statement.name),
+        )
+    if statement.partition_columns:
         raise InvalidInputError(
             "CREATE-TABLE-AS-SELECT does not support partitioning in the target table",
             code=10068,

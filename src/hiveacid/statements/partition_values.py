@@ -109,7 +109,9 @@ def normal_text(text: str | None, column: Column) -> str | None:
         return _normal(text, column)
     except (ValueError, KeyError, InvalidOperation) as error:
         raise InvalidInputError(
-            f"Partition value {text!r} is not of type {column.type}", column=column.name
+            f"Partition value {text!r} is not of type {column.type}",
+            code=10248,
+            column=column.name,
         ) from error
 
 
@@ -287,6 +289,7 @@ def full_values(table: Table, spec: Iterable[tuple[str, str | None]]) -> tuple[s
     if missing or not found:
         raise InvalidInputError(
             f"Partition specification of {table.name} must name the partition columns {missing}",
+            code=10006,
             table=str(table.name),
         )
     return tuple(found[column.name] for column in table.partition_columns)

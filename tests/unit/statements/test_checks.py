@@ -81,7 +81,7 @@ REFUSED = [
     (Insert(NAME, rows(2), ("id", "ID")), ACID, None),
     (Insert(NAME, rows(1), ("p",), {"p": "1"}, ("q",)), ACID, None),
     (Insert(NAME, rows(4), partition={"zz": "1"}), ACID, 10098),
-    (Insert(NAME, rows(4), partition={"p": "1"}), ACID, None),
+    (Insert(NAME, rows(4), partition={"p": "1"}), ACID, 10006),
     (Insert(NAME, rows(4), partition={"q": "1"}, dynamic_partition=("p",)), ACID, 10094),
 ]  # fmt: skip
 

@@ -66,8 +66,9 @@ def test_numbers_have_the_names_that_hive_gives_them(kind: str, text: str, name:
 )
 def test_a_text_that_is_no_value_is_refused(kind: str, texts: list[str]) -> None:
     for text in texts:
-        with pytest.raises(InvalidInputError, match="is not of type"):
+        with pytest.raises(InvalidInputError, match="is not of type") as caught:
             normal_text(text, Column("p", parse_type(kind)))
+        assert caught.value.code == 10248
 
 
 @pytest.mark.parametrize(

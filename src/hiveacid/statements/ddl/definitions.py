@@ -300,6 +300,7 @@ def altered(table: Table, changes: Mapping[str, str]) -> Table:
         raise InvalidInputError(
             "TBLPROPERTIES with 'transactional_properties' cannot be altered after the table is "
             "created",
+            code=40013,
             table=str(table.name),
         )
     return replace(table, properties={**table.properties, **changed})
