@@ -169,9 +169,8 @@ def _names(condition: str, alias: str, table: Table) -> bool:
     """Whether a column of the table is named, behind its alias or as a word of its own."""
     text = re.sub(r"'(?:[^'\\]|\\.)*'", "", condition.lower(), flags=re.DOTALL).replace("`", "")
     names = "|".join(re.escape(column.name) for column in table.all_columns)
-    return (
-        re.search(rf"\b{re.escape(alias)}\s*\.|(?<![\w.])(?:{names}|\w*__\w*)\b", text) is not None
-    )
+    form = rf"(?<!\w){re.escape(alias)}\s*\.|(?<![\w.])(?:{names}|\w*__\w*)(?!\w)"
+    return re.search(form, text) is not None
 
 
 def _check_reachable(statement: Merge) -> None:
