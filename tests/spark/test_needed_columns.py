@@ -111,5 +111,13 @@ def test_names_that_a_query_gives_to_columns_by_their_place(acid):
         ("select * from pairs as x(v, id, p) where id = 10 and p = 5", [(1, 10, 5)]),
         ("select b from pairs x(a, b, c) where a = 10", [(1,)]),
         ("select x.b from (pairs) as x(p, b, id) where x.id < 6 and p < 6", [(10,)]),
+        (
+            "select k from pairs unpivot (v for k in (id, v)) where v = 10 order by k",
+            [("id",), ("v",)],
+        ),
+        (
+            "select b from pairs pivot (sum(v) for p in (5 as a, 6 as b)) order by b",
+            [(1,), (None,)],
+        ),
     ):
         assert acid.sql(text).collect() == expected, text

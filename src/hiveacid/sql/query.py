@@ -416,7 +416,10 @@ class QueryParser(ExpressionParser):
         return moment(cursor)
 
     def _alias(self) -> tuple[str, bool, bool]:
-        """[[AS] alias [(columns)]] -> the alias, whether there is one, and names of columns."""
+        """[[AS] alias [(columns)]] -> the alias, whether there is one, and names of columns.
+
+        PIVOT (...) and UNPIVOT (...), which make columns of others, are read as such.
+        """
         cursor = self.cursor
         if not cursor.accept("AS") and not self._at_alias():
             return "", False, False
