@@ -84,21 +84,24 @@ def _is_several(tokens: Sequence[Token]) -> bool:
 
 def titles(scope: Scope | None, *, twice: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What Hive calls the columns of a SELECT: those up to the first star and those behind the last
-    one; between them are columns of tables. An expression without alias is called by its place, the
-    same column with ``twice`` by another name.
+    one; between them are columns of tables. An expression without alias is called by its place, as
+    a cast where its column's name is taken; with ``twice`` a column may be there again.
     """
     if scope is None:
         return (), ()
     names: list[str] = []
     cast: set[str] = set()
-    said: set[tuple[str, tuple[str, ...]]] = set()
+    said: list[tuple[str, tuple[str, ...]]] = []
     for place, item in enumerate(scope.items):
         name = item.name or f"_c{place}"
-        again = twice and (name, item.column) in said
-        is_taken = name in names and (item.is_cast or name in cast or again)
+        times = said.count((name, item.column))
         cast |= {name} if item.is_cast else set()
-        said.add((name, item.column))
-        names.append(f"{name}_1" if is_taken else name)
+        said.append((name, item.column))
+        if name in names and name in cast:
+            name = f"_c{place}"
+        elif twice and times:
+            name = f"{name}_{times}"
+        names.append(name)
     several = [place for place, item in enumerate(scope.items) if item.is_several]
     if not several:
         return tuple(names), ()

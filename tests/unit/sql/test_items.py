@@ -21,13 +21,13 @@ TITLES = {
     ),
     "m['k'], m['k'] k, s.f, a[0].f, upper(v), count(*) n, cast(id as int)": "_c0,k,f,f,_c4,n,id",
     "cast(t.v as decimal(5, 1)), cast(id + 1 as int), cast(f(v) as int), ((t.v)), (id) + (v)": (
-        "v,_c1,_c2,v_1,_c4"
+        "v,_c1,_c2,_c3,_c4"
     ),
     "cast(null as int), cast('x' as char(1)), cast(id as int) c, -(id), (select 1 id)": (
         "_c0,_c1,c,_c3,_c4"
     ),
-    "id, cast(id as int), cast(v as int), v, v": "id,id_1,v,v_1,v_1",
-    "id, v, id, v, 1 a, 2 a": "id,v,id_1,v_1,a,a_1",
+    "id, cast(id as bigint), cast(v as int), v, id": "id,_c1,v,_c3,_c4",
+    "id, v, id, v, id, 1 a, 2 a": "id,v,id_1,v_1,id_2,a,a_1",
     "id between 1 and v, `id` `a``b`, -id, v || v": "_c0,a`b,_c2,_c3",
 }
 
