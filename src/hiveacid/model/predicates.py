@@ -284,6 +284,9 @@ def equal_values(predicate: Predicate, column: str) -> frozenset[Constant] | Non
 _FLOATS = ("float", "double")
 _FLOAT_EXACT = 1 << 24
 """Up to this each integer is a float."""
+_DIGITS_MAX = 38
+_LONG_DIGITS = 20
+"""Of a bigint, as Spark counts them."""
 
 
 def typed(predicate: Predicate, types: Mapping[str, HiveType]) -> Predicate:
@@ -323,7 +326,7 @@ def constant(value: Constant, kind: HiveType) -> Constant | None:
     """
     number = isinstance(value, int | Decimal) and not isinstance(value, bool)
     if isinstance(kind, DecimalType) or _name(kind) in INTEGER_BITS:
-        return value if number else None
+        return value if number and _is_held_beside(value, kind) else None  # type: ignore[arg-type]
     if _is_float(kind):
         finite = isinstance(value, float) and value == value
         if _name(kind) == "float" and isinstance(value, int) and abs(value) > _FLOAT_EXACT:
@@ -333,6 +336,19 @@ def constant(value: Constant, kind: HiveType) -> Constant | None:
         return value if isinstance(value, str) else None
     convert = _CONVERT.get(_name(kind))
     return None if convert is None else convert(value)
+
+
+def _is_held_beside(value: int | Decimal, kind: HiveType) -> bool:
+    """Whether a decimal type holds the value and those of an integer or decimal column: where none
+    does, Spark rounds both before it compares.
+    """
+    whole, scale = _LONG_DIGITS, 0
+    if isinstance(kind, DecimalType):
+        whole, scale = kind.precision - kind.scale, kind.scale
+    _, digits, exponent = Decimal(value).as_tuple()
+    if not isinstance(exponent, int):  # NaN, an infinity
+        return False
+    return max(whole, len(digits) + exponent) + max(scale, -exponent) <= _DIGITS_MAX
 
 
 def _is_float(kind: HiveType) -> bool:

@@ -129,6 +129,22 @@ def test_constants_take_the_class_of_the_column() -> None:
         assert constant(value, parse_type(kind)) == expected, (value, kind)
 
 
+def test_a_number_that_spark_rounds_beside_its_column_decides_nothing() -> None:
+    """Their common type would have more than 38 digits."""
+    texts = {"a": "decimal(38,10)", "b": "decimal(38,38)", "i": "bigint"}
+    types = {name: parse_type(text) for name, text in texts.items()}
+    for leaf in (
+        Compare("a", Op.EQ, Decimal("1E-20")),
+        In("a", frozenset({Decimal("0.1"), Decimal("1E-11")})),
+        Compare("b", Op.GE, 0),
+        Compare("i", Op.LT, Decimal("1E-19")),
+        Compare("a", Op.GT, Decimal("Infinity")),
+    ):
+        assert typed(leaf, types) == ANYTHING, leaf
+    for leaf in (Compare("a", Op.EQ, Decimal("1E-10")), Compare("i", Op.LT, Decimal("1E-18"))):
+        assert typed(leaf, types) == leaf
+
+
 def test_comparisons_that_depend_on_a_conversion_say_nothing() -> None:
     types = {name[0]: parse_type(name) for name in ("string", "double", "timestamp")}
     assert typed(Compare("s", Op.EQ, 5), types) == ANYTHING
