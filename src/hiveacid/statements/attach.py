@@ -49,7 +49,7 @@ from hiveacid.statements.attached_files import (
     files_of,
 )
 from hiveacid.statements.context import ExecutionContext
-from hiveacid.statements.ddl.columns import note_hashes
+from hiveacid.statements.ddl.conversion import note_hashes
 from hiveacid.statements.partition_values import normal_text, partitions_found
 from hiveacid.storage.filesystem import FileInfo, Files, FileSystem
 from hiveacid.storage.listing import (

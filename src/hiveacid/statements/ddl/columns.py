@@ -1,13 +1,7 @@
 """ALTER TABLE: columns, constraints, properties. A change of columns or constraints holds the table
 exclusively; one of columns uses up a write id of a transactional table.
 
-By its properties a table becomes transactional, or transactional in another way, as Hive 4.1 does
-it; what Hive refuses is refused in ``definitions``:
-
-    plain -> full ACID          files stay where they are: originals with row ids of write id 0
-    plain -> insert-only        files move into ``delta_0000001_0000001_0000``
-    insert-only -> full ACID    files stay in their deltas and bases, and get row ids
-
+By its properties a table becomes transactional, or transactional in another way (``conversion``).
 SET shares the table where it stays of its kind (real-hive.md 5), so a change is made to what the
 catalog has at that moment.
 """
@@ -15,33 +9,17 @@ catalog has at that moment.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hiveacid.errors import FormatError, InvalidInputError, UnsupportedError
-from hiveacid.layout.directories import (
-    DeltaName,
-    bucket_of_file,
-    format_delta,
-    is_hidden,
-    is_marker,
-    looks_acid,
-    parse_original_file,
-)
-from hiveacid.metastore.api import Catalog
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import (
-    FIRST_WRITE_ID_AFTER_CONVERSION,
     HASHED_OTHERWISE,
-    AcidMode,
     Column,
     FileFormat,
-    Partition,
-    StatementId,
     Table,
     TableName,
-    WriteId,
 )
 from hiveacid.model.types import HiveType
 from hiveacid.statements.constraints import (
@@ -54,11 +32,9 @@ from hiveacid.statements.constraints import (
     without_constraint,
 )
 from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
+from hiveacid.statements.ddl.conversion import converted
 from hiveacid.statements.ddl.definitions import altered, check_columns, checked, without
 from hiveacid.statements.values import Command
-from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.orc.tail import read_tail
-from hiveacid.storage.plan.planning import is_of_old_hive
 from hiveacid.txn import footprint
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import Look
@@ -343,19 +319,14 @@ class UnsetTableProperties(Command):
     if_exists: bool = False
 
 
-_FIRST: Final = WriteId(1)
-_DELTA: Final = format_delta(DeltaName(_FIRST, _FIRST, StatementId(0)))
-
-
 def set_properties(context: ExecutionContext, statement: SetTableProperties, look: Look) -> DdlPlan:
     """ALTER TABLE SET TBLPROPERTIES.
 
     Raises:
         NotFoundError: no such table.
-        InvalidInputError: a change that Hive refuses; a conversion of files whose names give
-            their rows no ids.
+        InvalidInputError: a change that Hive refuses, or as ``converted``.
         UnsupportedError: another file format.
-        StorageError: a file could not be moved; those moved before are where they were.
+        StorageError: as ``converted``.
     """
     table = table_to_alter(look, statement.name)
     if statement.format not in (None, table.format):
@@ -367,19 +338,11 @@ def set_properties(context: ExecutionContext, statement: SetTableProperties, loo
     mode = altered(table, statement.properties).acid_mode
 
     def run(_: Transaction) -> None:
-        if mode is not table.acid_mode:
-            note_hashes(
-                context.client.metastore, table, look.partitions(table), files=context.files
-            )
-        if mode is AcidMode.INSERT_ONLY and table.acid_mode is AcidMode.NONE:
-            with _moved(context, table, look):
-                alter()
+        if mode is table.acid_mode:
+            alter()
             return
-        if mode is not table.acid_mode:
-            _check_names(context, table, look)
-            if table.acid_mode is AcidMode.NONE:
-                _seed(context, table, FIRST_WRITE_ID_AFTER_CONVERSION - 1)
-        alter()
+        with converted(context, table, look, to=mode):
+            alter()
 
     def alter() -> None:
         context.client.metastore.alter_table(
@@ -405,96 +368,3 @@ def unset_properties(
         lambda now: without(now, statement.keys, if_exists=statement.if_exists),
         write_id=False,
     )
-
-
-# -------------------------------------------------------------------- conversion
-
-
-def _seed(context: ExecutionContext, table: Table, write_id: int) -> None:
-    """Let write ids up to this one count as committed; a conversion that died may have done so."""
-    if context.client.metastore.last_write_id(table.name) == 0:
-        context.client.metastore.seed_write_id(table.name, write_id)
-
-
-@contextmanager
-def _moved(context: ExecutionContext, table: Table, look: Look) -> Iterator[None]:
-    """The files of a plain table are those of write id 1, which counts as committed, while the
-    block runs and after it; they are where they were where it fails.
-
-    A conversion that died half way left some of them there: the next one moves the rest.
-    """
-    done: list[tuple[FileSystem, str, str]] = []
-    try:
-        for part in look.partitions(table):
-            fs, root = context.files.at(part.location)
-            for path, rest in _files(fs, root):
-                if rest.startswith(f"{_DELTA}/"):
-                    continue
-                target = f"{root}/{_DELTA}/{rest}"
-                fs.create_directory(target.rpartition("/")[0])
-                fs.rename(path, target=target)
-                done.append((fs, path, target))
-        _seed(context, table, _FIRST)
-        yield
-    except BaseException:
-        for fs, path, target in reversed(done):
-            fs.rename(target, target=path)
-        raise
-
-
-def _files(fs: FileSystem, root: str) -> Iterator[tuple[str, str]]:
-    """Path and path below ``root`` of each data file."""
-    for info in fs.list_recursive(root):
-        below = info.path[len(root.rstrip("/")) + 1 :]
-        names = below.split("/")
-        if not info.is_directory and not any(is_hidden(one) or is_marker(one) for one in names):
-            yield info.path, below
-
-
-def _check_names(context: ExecutionContext, table: Table, look: Look) -> None:
-    """Every file must be named as Hive names its files: the number in it is part of row ids."""
-    for part in look.partitions(table):
-        fs, root = context.files.at(part.location)
-        for path, _ in _files(fs, root):
-            if parse_original_file(path.rpartition("/")[2]) is None:
-                raise InvalidInputError(
-                    f"Unexpected data file name format.  Cannot convert {table.name} to "
-                    f"transactional table.  File: {path}",
-                    table=str(table.name),
-                    path=path,
-                )
-
-
-def note_hashes(
-    catalog: Catalog, table: Table, parts: Iterable[Partition], *, files: Files
-) -> None:
-    """Let a table's definition say so where a Hive before 4 wrote what lies in these partitions: it
-    hashed rows by version 1 whatever the table says, a compaction leaves them in their buckets, in
-    files that do not tell who wrote the rows.
-
-    Raises:
-        StorageError: the file system failed.
-    """
-    if table.bucket is None or table.bucket.version == 1 or table.format is not FileFormat.ORC:
-        return
-    if any(_is_of_old_hive(*files.at(part.location)) for part in parts):
-        note = {HASHED_OTHERWISE: "true"}
-        catalog.alter_table(
-            table.name, lambda now: replace(now, properties={**now.properties, **note})
-        )
-
-
-def _is_of_old_hive(fs: FileSystem, root: str) -> bool:
-    asked = set()
-    for info in fs.list_recursive(root):
-        directory, _, name = info.path.rpartition("/")
-        if bucket_of_file(name) < 0 or not info.size_bytes or directory in asked:
-            continue
-        if looks_acid(directory.rpartition("/")[2]):
-            asked.add(directory)  # a delta, or a base, has one writer
-        try:
-            if is_of_old_hive(read_tail(fs, info.path)):
-                return True
-        except FormatError:  # it is still open, or damaged, and may be
-            return True
-    return False
