@@ -282,3 +282,28 @@ def test_julian_dates_are_the_same_through_spark_and_arrow(spark, tmp_path_facto
     assert plain(through_spark(spark, snapshot)) == arrow
     for row, found_row in zip(rows, arrow, strict=True):
         assert (row["d"] != found_row["d"]) or not 400 <= row["d"].year < 1582
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("id in (1, null)", [1]),
+        ("d in (2.00, NULL, 3)", [2, 3]),
+        ("r.x in (null, 1, null) or s in ('4', null)", [1, 4]),
+        ("not t.id in (1, null) or id = 3", [3]),
+        ("id not in (1, null)", []),
+        ("id in (select b.id from t b where b.id in (2, null))", [2]),
+        ("coalesce(id, 0) in (1, null)", [1]),
+    ],
+)
+def test_null_among_the_numbers_of_a_list(acid, rows, condition, found):
+    """Spark's ORC reader fails on a list of literals with a NULL."""
+    acid.sql(
+        "create table t (id int, d decimal(10,2), s string, r struct<x:bigint>) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    acid.sql("insert into t select id, id, id, named_struct('x', id) from range(5)")
+    assert rows(f"select id from t where {condition}") == [(one,) for one in found]
+    joined = "select a.id from t a join t b on a.id = b.id and a.id in (3, null)"
+    assert rows(joined) == [(3,)]
+    assert acid.sql(f"delete from t where {condition}").rows == len(found)

@@ -31,6 +31,7 @@ from hiveacid.sql.operands import (
     RANKING,
     WORDS,
     concatenations,
+    nulls_listed,
     respelled,
 )
 from hiveacid.statements.values import VirtualColumn
@@ -331,6 +332,9 @@ class ExpressionParser(ABC):
             for _ in range(3):
                 end = cursor.next().end
             scope.current_database.append((token.start, end))
+        elif token.key == "IN" and cursor.peek(1).key == "(":
+            scope.edits += [Edit(*one) for one in nulls_listed(cursor.tokens, cursor.at)]
+            cursor.next()
         elif token.is_name:
             self._name(scope)
         else:

@@ -76,6 +76,8 @@ _WITHIN: Final = frozenset({"DIV", "FILTER", "IGNORE", "NULLS", "OVER", "RESPECT
 """Words that are part of an operand."""
 _ENDS: Final = NOT_AN_ALIAS - {"NULL"} | {"ASC", "DESC", "ILIKE", "LIMIT", "REGEXP", "RLIKE"}
 _OPERATORS: Final = frozenset({"+", "-", "*", "/", "%", "^", "~", ".", "::", "->"})
+_WORDS_MAX: Final = 3
+"""Of ``alias.column``."""
 _QUERIES: Final = frozenset({"FROM", "SELECT", "VALUES", "WITH"})
 
 
@@ -200,6 +202,29 @@ def _commas(group: Sequence[Token]) -> list[Token]:
         if token.key == "," and depth == 1:
             found.append(token)
     return found
+
+
+def nulls_listed(tokens: Sequence[Token], at: int) -> _Edits:
+    """NULL among the items of ``name IN (...)``, whose IN is the token ``at``, as what is NULL of
+    the name: Spark gives its ORC reader a list of literals, which fails on NULL among numbers.
+    """
+    start = at - 1
+    while start >= 2 and tokens[start - 1].key == "." and tokens[start - 2].is_name:
+        start -= 2
+    name = "".join(token.text for token in tokens[max(start, 0) : at])
+    is_name = at > 0 and tokens[at - 1].is_name and tokens[at - 1].key not in NOT_AN_ALIAS
+    if not is_name or at - start > _WORDS_MAX or "__" in name:  # a longer one may be replaced
+        return []
+    edits, depth = [], 0
+    following = zip(tokens[at + 1 :], tokens[at + 2 :], tokens[at + 3 :], strict=False)
+    for before, token, after in following:
+        depth += (before.key == "(") - (before.key == ")")
+        if depth == 0:
+            break
+        is_item = depth == 1 and before.key in ("(", ",") and after.key in (",", ")")
+        if is_item and token.key == "NULL":
+            edits.append((token.start, token.end, f"try_element_at(array({name}), 2)"))
+    return edits
 
 
 def concatenations(tokens: Sequence[Token]) -> list[tuple[int, str]]:
