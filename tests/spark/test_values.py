@@ -321,7 +321,9 @@ def test_dates_times_and_doubles_beside_texts_are_texts(acid, rows):
         (2, "x", Decimal("2.35"), date(2020, 1, 2), "2020-01-02"),
         (3, "2.0E7", Decimal("1.00"), date(2020, 1, 3), "2020-01-03"),
     ]
-    defaults = "ts timestamp default current_timestamp(), m decimal(5,2) default cast(2 as int)"
+    defaults = (
+        "ts timestamp default current_timestamp(), m decimal(5,2) default cast(2 as decimal(5,2))"
+    )
     acid.sql(f"create table u (i int, {defaults}) {ACID}")
     acid.sql("insert into u values (1, default, default), (2, '2020-01-01 10:00:00', '7.555')")
     acid.sql("insert into u values (3, current_timestamp(), 1.5 * 2), (4, '2020-01-02', '8')")

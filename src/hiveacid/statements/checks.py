@@ -137,8 +137,7 @@ def check_merge(statement: Merge, table: Table) -> None:
 
     Raises:
         InvalidInputError: 10008 (source and target have one name), 10404 to 10406 (a clause that
-            can never apply), an INSERT under a condition that names no column of the target, or as
-            ``check_row_changes``, ``check_assigned``, ``check_insert``.
+            can never apply), or as ``check_row_changes``, ``check_assigned``, ``check_insert``.
     """
     only_inserts = all(isinstance(clause, NotMatchedInsert) for clause in statement.clauses)
     check_row_changes(table, rows=not only_inserts)
@@ -148,13 +147,6 @@ def check_merge(statement: Merge, table: Table) -> None:
             f"Ambiguous table alias '{target}'", code=10008, table=str(statement.table)
         )
     _check_reachable(statement)
-    inserts = any(isinstance(clause, NotMatchedInsert) for clause in statement.clauses)
-    if inserts and isinstance(statement.on, str) and not _names(statement.on, target, table):
-        raise InvalidInputError(
-            f"No columns from target table '{target}' found in ON clause '{statement.on}' of MERGE"
-            " statement.",
-            table=str(statement.table),
-        )
     for clause in statement.clauses:
         if isinstance(clause, NotMatchedInsert) and not clause.all_columns:
             columns = tuple(name.lower() for name in clause.columns)
@@ -163,14 +155,6 @@ def check_merge(statement: Merge, table: Table) -> None:
             check_width(len(clause.values), table, expected=width)
         elif isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
             check_assigned([name for name, _ in clause.assignments], table)
-
-
-def _names(condition: str, alias: str, table: Table) -> bool:
-    """Whether a column of the table is named, behind its alias or as a word of its own."""
-    text = re.sub(r"'(?:[^'\\]|\\.)*'", "", condition.lower(), flags=re.DOTALL).replace("`", "")
-    names = "|".join(re.escape(column.name) for column in table.all_columns)
-    form = rf"(?<!\w){re.escape(alias)}\s*\.|(?<![\w.])(?:{names}|\w*__\w*)(?!\w)"
-    return re.search(form, text) is not None
 
 
 def _check_reachable(statement: Merge) -> None:
