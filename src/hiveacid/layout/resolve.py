@@ -356,7 +356,10 @@ def _delta_files(delta: _Delta, *, ignore_empty: bool, mode: AcidMode) -> tuple[
     if mode is AcidMode.FULL:
         events = [file for file in files if file.is_bucket_file]
         if events or not may_be_raw(delta.name, [file.path for file in files]):
-            files = events
+            # A delta of a compaction of an insert-only table: nobody can tell which write its rows
+            # are of, and who reads it says so; left out they would be lost without a word.
+            lost = [] if events or delta.name.is_delete else files
+            files = events + [file for file in lost if _is_original(file.path)]
     return _sorted_files(files, ignore_empty=ignore_empty)
 
 
@@ -369,7 +372,11 @@ def may_be_raw(name: DirectoryName, paths: Iterable[str]) -> bool:
         return False
     if name.visibility_txn:
         return False
-    return any(parse_original_file(_file_name(path)) is not None for path in paths)
+    return any(map(_is_original, paths))
+
+
+def _is_original(path: str) -> bool:
+    return parse_original_file(_file_name(path)) is not None
 
 
 def _candidates(group: _Group) -> list[DataFile]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import hiveacid
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import FormatError, InvalidInputError
+from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 
 FULL = "alter table t set tblproperties ('transactional_properties'='default')"
@@ -47,5 +49,21 @@ def test_what_a_compaction_put_together_cannot_be_converted(acid: Session, kind:
 
 def test_what_writes_left_can(acid: Session) -> None:
     acid.sql(FULL)
+    acid.table("t").delete_arrow("k = 1")
+    assert _rows(acid) == [2]
+
+
+def test_a_table_that_was_converted_all_the_same_has_its_rows_and_can_be_mended(
+    acid: Session,
+) -> None:
+    acid.table("t").compact("minor", wait=True)
+    full = {"transactional_properties": "default"}
+    acid.client.metastore.alter_table(
+        TableName("default", "t"), lambda now: replace(now, properties={**now.properties, **full})
+    )
+    assert _rows(acid) == [1, 2]
+    with pytest.raises(FormatError, match="rows without events in a delta of several write ids"):
+        acid.table("t").delete_arrow("k = 1")
+    acid.table("t").overwrite(pa.table({"k": [1, 2]}))
     acid.table("t").delete_arrow("k = 1")
     assert _rows(acid) == [2]

@@ -26,6 +26,7 @@ from hiveacid.statements.constraints import (
     Constraints,
     check_are_conditions,
     check_constraint_texts,
+    check_constraints,
     constraint_properties,
     with_constraints,
     with_renamed_columns,
@@ -129,7 +130,7 @@ def change_column(context: ExecutionContext, statement: ChangeColumn, look: Look
         table = _with_column(table, statement, any_type=not context.settings.alter_checks_types)
         if statement.constraints is None:
             return table
-        return _with_constraints(table, statement.constraints, context)
+        return _with_constraints(table, statement.constraints)
 
     return _change(context, table_to_alter(look, statement.name), changed)
 
@@ -143,9 +144,7 @@ def add_constraints(context: ExecutionContext, statement: AddConstraints, look: 
     """
     table = table_to_alter(look, statement.name)
     added = statement.constraints
-    return _change(
-        context, table, lambda now: _with_constraints(now, added, context), write_id=False
-    )
+    return _change(context, table, lambda now: _with_constraints(now, added), write_id=False)
 
 
 def drop_constraint(context: ExecutionContext, statement: DropConstraint, look: Look) -> DdlPlan:
@@ -170,8 +169,12 @@ def _change(
     *,
     write_id: bool = True,
 ) -> DdlPlan:
-    """The table becomes what ``change`` makes of it, which is refused before it is locked, too."""
-    change(table)
+    """The table becomes what ``change`` makes of it, which is refused before it is locked, too. New
+    conditions are looked at here: Spark is not waited for while the catalog is written.
+    """
+    after = change(table)
+    if check_constraints(after) != check_constraints(table):
+        check_are_conditions(after, context.spark)
 
     def run(transaction: Transaction) -> None:
         if write_id:
@@ -197,12 +200,10 @@ def _bucketing(table: Table) -> list[tuple[int, HiveType]]:
     return [(place, table.columns[place].type) for place in chosen]
 
 
-def _with_constraints(table: Table, added: Constraints, context: ExecutionContext) -> Table:
+def _with_constraints(table: Table, added: Constraints) -> Table:
     check_constraint_texts(table.columns, added)
     properties = constraint_properties(added)
-    table = replace(table, properties=with_constraints(table, properties))
-    check_are_conditions(table, context.spark)
-    return table
+    return replace(table, properties=with_constraints(table, properties))
 
 
 def _with_column(table: Table, statement: ChangeColumn, *, any_type: bool) -> Table:
