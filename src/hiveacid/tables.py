@@ -19,20 +19,19 @@ from hiveacid.errors import (
     no_such_table,
 )
 from hiveacid.layout.directories import parse_partition_name
+from hiveacid.model.compactions import CompactionInfo
+from hiveacid.session import Session
 from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.session import literal, quoted
 from hiveacid.sql.parse import ParsedStatement
 from hiveacid.statements.arguments import checked
 from hiveacid.statements.history import DescribeHistory
-from hiveacid.statements.values import DescribeDetail
+from hiveacid.statements.values import DescribeDetail, InsertResult
+from hiveacid.table import AcidTable, MergeBuilder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hiveacid.model.compactions import CompactionInfo
-    from hiveacid.session import Session
-    from hiveacid.statements.values import InsertResult
-    from hiveacid.table import AcidTable, MergeBuilder
 
 __all__ = ["HiveacidTable"]
 

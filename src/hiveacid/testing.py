@@ -13,14 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from hiveacid.errors import StorageError
 from hiveacid.storage.failures import Retries, storage_error
 from hiveacid.storage.filesystem import Files, FileSystem
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class ManualClock:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import hiveacid
 from hiveacid.cli.output import (
     app,
     json_option,
@@ -27,6 +28,7 @@ from hiveacid.cli.output import (
 )
 from hiveacid.errors import StorageError
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState
+from hiveacid.model.tables import LockId, TableName, TxnId
 
 if TYPE_CHECKING:
     from hiveacid.compaction.compactor import CompactionService
@@ -65,7 +67,6 @@ def attach(
     **options: Any,
 ) -> None:
     """Take over the transactional table in PATH, Hive's or that of another metastore."""
-    import hiveacid
 
     if warehouse is None:
         with open_metastore(url) as metastore:
@@ -134,7 +135,6 @@ def abort_clients(transactions: tuple[int, ...], locks: tuple[int, ...], url: st
     """Abort transactions, and give back locks, of clients that are gone."""
     if not transactions and not locks:
         raise click.UsageError("abort what? give ids of transactions, or --lock ID")
-    from hiveacid.model.tables import LockId, TxnId
     from hiveacid.statements.session_state import AbortTransactions, abort_locks, abort_transactions
 
     with open_metastore(url) as metastore:
@@ -202,7 +202,6 @@ def check(url: str, *, files: bool) -> None:
 
 def _unknown_directories(metastore: Metastore) -> Iterator[str]:
     """As ``unknown_directories``, of all tables; a line for each that cannot be looked at, too."""
-    from hiveacid.model.tables import TableName
     from hiveacid.statements.attached_files import unknown_directories
     from hiveacid.storage.filesystem import Files
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,9 @@ from hiveacid.cli.output import (
     required,
     to_json,
 )
+from hiveacid.model.readable import moment, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hiveacid.compaction.detail import Finding, TableDetail
 
 
@@ -336,7 +336,6 @@ def _told(finding: Finding) -> str:
 def _lines(found: TableDetail) -> Iterator[tuple[str, str]]:
     """What is worth a line, with sizes and times for people."""
     from hiveacid.health import compaction_due
-    from hiveacid.model.readable import moment, size
 
     yield "table", f"{found.name} at {found.location}"
     parts = f", {found.partitions} partitions by {', '.join(found.partition_columns)}"

@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import datasource
+from pyspark.sql import Row, datasource
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.types import StructType
 
 from hiveacid.clock import DaemonThreads, SystemClock
 from hiveacid.connectors.batch_read import readable_table
@@ -61,9 +62,6 @@ from hiveacid.storage.target import WriteTarget, WrittenFile
 from hiveacid.txn.manager import HandedOn
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row
-    from pyspark.sql.types import StructType
-
     from hiveacid.session import Session
     from hiveacid.transaction import AcidTransaction
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from hiveacid.errors import InvalidInputError
+from hiveacid.metastore.api import OwnDatabase
 from hiveacid.model.history import ChangeRange, Deduplication, PinKind, version_or_time
 from hiveacid.model.tables import Table, TableName
 from hiveacid.past import kept_ms
@@ -15,9 +18,6 @@ from hiveacid.statements.history import check_moves
 from hiveacid.txn.pins import pin_name
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hiveacid.metastore.api import OwnDatabase
     from hiveacid.reading.source import SessionTable
     from hiveacid.statements.changes import ChangeScan
     from hiveacid.statements.select import Keep, Lease
@@ -86,7 +86,6 @@ def _opened(
 
 
 def _reader(scan: ChangeScan, store: OwnDatabase) -> pa.RecordBatchReader:
-    import pyarrow as pa
 
     def batches() -> Iterator[pa.RecordBatch]:
         try:

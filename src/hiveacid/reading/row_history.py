@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,8 @@ from hiveacid.model.readable import HtmlFields, at
 from hiveacid.model.tables import Table, TableName
 from hiveacid.reading.rows import condition_of
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.changes import ChangeScan
+from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.history import KINDS, history
 from hiveacid.statements.matching import Keys
 from hiveacid.statements.select import open_changes
@@ -28,10 +30,6 @@ from hiveacid.storage.change_pairs import POSTIMAGE, PREIMAGE
 from hiveacid.storage.changes import CHANGE_FIELDS, DELETE
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.python_values import python_rows
-
-if TYPE_CHECKING:
-    from hiveacid.statements.changes import ChangeScan
-    from hiveacid.statements.context import ExecutionContext
 
 _TOLD: Final = ("operation", "user", "host", "application", "statement", "transaction")
 _KINDS: Final[Mapping[str, str]] = {

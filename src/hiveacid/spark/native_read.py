@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
@@ -48,10 +49,6 @@ from hiveacid.spark.session import (
     spark_path,
 )
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-
 
 _LISTING: Final = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000"}
 """The files are known: Spark must not start a job to look at them."""

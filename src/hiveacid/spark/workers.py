@@ -33,8 +33,6 @@ from hiveacid.errors import MissingExtraError, SparkNeededError
 from hiveacid.version import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
 

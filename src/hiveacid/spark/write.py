@@ -49,6 +49,7 @@ from hiveacid.spark.jobs import (
 from hiveacid.spark.parquet_rows import ParquetRows, ReadingTask, parquet_rows
 from hiveacid.spark.session import check_names, driver_share, quoted, session_conf
 from hiveacid.spark.workers import make_ready
+from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.stage import (
     DELETE,
     INSERT,
@@ -404,7 +405,6 @@ def _bucket_function(spec: BucketSpec, keys: Sequence[Column]) -> Callable[..., 
     def buckets(*series: pd.Series) -> pd.Series:
         import pandas
 
-        from hiveacid.storage.arrow_types import arrow_type
         from hiveacid.storage.merge.column_hashing import bucket_ids
 
         given = iter(series)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar, cast
 
 import pyarrow as pa
+from pyarrow import Table as ArrowTable
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table, TableKind
@@ -40,7 +41,6 @@ from hiveacid.storage.arrow_types import column_type
 from hiveacid.txn.view import Look
 
 if TYPE_CHECKING:
-    from pyarrow import Table as ArrowTable
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType as SparkStruct
 

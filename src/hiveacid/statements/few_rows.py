@@ -18,11 +18,13 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructField
 
 from hiveacid.model.predicates import And, Anything, Compare, In, IsNull, Or, Predicate, columns_of
 from hiveacid.model.tables import AcidMode, Column, Table
@@ -37,21 +39,14 @@ from hiveacid.statements.arrow_rows import literal_columns, typed_column, what_n
 from hiveacid.statements.constraints import check_conditions, not_null_columns
 from hiveacid.statements.driver_merge import Gone, SourceRows, stored, with_row_ids
 from hiveacid.statements.driver_write import write_arrow, write_deletes
+from hiveacid.statements.job import Job
 from hiveacid.statements.matching import newest_rows
-from hiveacid.statements.values import MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
+from hiveacid.statements.values import Lookup, MatchedDelete, MatchedUpdate, Merge, NotMatchedInsert
 from hiveacid.storage.plan.arrow_conditions import expression_of, filtered
+from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.read import TableReader, parts_of
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.types import StructField
-
-    from hiveacid.statements.job import Job
-    from hiveacid.statements.values import Lookup
-    from hiveacid.storage.plan.scan_plan import ScanPlan
-
 
 _COMPARED: Final = {"string": "str", "date": "date", **dict.fromkeys(INTEGER_BITS, "int")}
 """Types whose values Arrow compares as Spark does, and the class of the literals beside them."""
@@ -132,7 +127,6 @@ def select_here(
 
 
 def _answer(lookup: Lookup, rows: RowsHere) -> list[Row]:
-    from pyspark.sql import Row
 
     if not rows.batches:
         return []

@@ -16,6 +16,7 @@ from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Partition, StatementId, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
+from hiveacid.spark.session import ROW_ID_COLUMN, Chosen
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.history import check_moves
 from hiveacid.statements.values import Result, TableRef, VirtualColumn
@@ -126,7 +127,6 @@ class Reader:
     def scan(self, plan: ScanPlan, *, row_ids: bool = False) -> DataFrame:
         """The live rows of a plan."""
         from hiveacid.spark.read import read
-        from hiveacid.spark.session import ROW_ID_COLUMN
 
         virtual = (ROW_ID_COLUMN,) if row_ids else ()
         return read(self.context.session(), plan, virtual=virtual).frame
@@ -138,7 +138,6 @@ class Reader:
         whether they are few and here already.
         """
         from hiveacid.spark.read import read
-        from hiveacid.spark.session import ROW_ID_COLUMN
 
         bytes_here = self.context.settings.reads_local_bytes
         spark = self.context.session()
@@ -176,7 +175,6 @@ class Reader:
         made here, or a query.
         """
         from hiveacid.spark.read import relation_of
-        from hiveacid.spark.session import Chosen
 
         names: dict[str, str] = {}
         for placeholder, rows in self.relations(tables).items():

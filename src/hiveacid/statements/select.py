@@ -23,7 +23,7 @@ from hiveacid.model.history import AsOf, ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
 from hiveacid.model.types import HiveType
-from hiveacid.spark.session import QUALIFIES, quoted
+from hiveacid.spark.session import QUALIFIES, Chosen, quoted
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.context import (
     Bound,
@@ -37,6 +37,7 @@ from hiveacid.statements.context import (
 from hiveacid.statements.job import Reader, definition_of, with_views
 from hiveacid.statements.values import Aggregate, Query, TableRef
 from hiveacid.storage.filesystem import Files
+from hiveacid.storage.plan.scan_plan import table_facts
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.manager import end_reading
 from hiveacid.txn.past import as_it_was, partitions_then
@@ -186,7 +187,6 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
 
 def _frame(spark: SparkSession, query: Query, given: Mapping[str, Given]) -> DataFrame:
     from hiveacid.spark.read import relation_of
-    from hiveacid.spark.session import Chosen
 
     relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
     frames: dict[str, Any] = {
@@ -237,7 +237,6 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
         rows = context.client.own.row_count(table.name, reader.txn.valid_write_ids(table))
         if rows is not None:
             return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)
-    from hiveacid.storage.plan.scan_plan import table_facts
 
     extremes = {one.column for one in wanted if one.column and one.function != "count"}
     facts = table_facts(reader.plan(table, columns=columns), columns, extremes=extremes)
