@@ -473,3 +473,17 @@ def test_a_condition_on_a_derived_table_leaves_subqueries_in_it_their_rows(acid,
     assert rows(f"select * from ({without}) q where id = 5") == []
     below = "select id from t where x < (select max(id) id from s)"
     assert rows(f"select * from ({below}) q where id = 5") == [(5,)]
+
+
+def test_a_condition_beside_a_semi_join_leaves_the_joined_table_its_rows(acid, rows):
+    acid.sql(f"create table t (id int, p int) {ACID}")
+    acid.sql(f"create table s (id int) partitioned by (p int) {ACID}")
+    acid.sql("insert into t values (1, 1), (2, 1), (3, 1)")
+    acid.sql("insert into s partition (p) values (1, 1), (2, 2)")
+    for table in ("s", "(select id, p from s)"):
+        joined = f"join {table} b on t.id = b.id where p = 1"
+        assert rows(f"select t.id from t left anti {joined}") == [(3,)]
+        assert rows(f"select id from t left semi {joined}") == [(1,), (2,)]
+    acid.sql("create view v as select * from t left anti join s on t.id = s.id where p = 1")
+    assert rows("select *, t.row__id.writeid from t left anti join s on t.id = s.id") == [(3, 1, 1)]
+    assert rows("select * from v") == [(3, 1)]

@@ -93,6 +93,9 @@ class Relation:
     """Where the words that say all this end."""
     renamed: bool = False
     """Its columns get names by their place: what the query calls them tells nothing of it."""
+    is_seen: bool = True
+    """False where SEMI or ANTI joins it: only ON knows its columns, a name elsewhere is none of
+    them."""
 
 
 @dataclass(frozen=True, slots=True)

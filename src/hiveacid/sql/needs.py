@@ -84,7 +84,7 @@ class Conditions:
         *,
         place: tuple[str, str] | None = None,
     ) -> Predicate:
-        if relation.renamed:
+        if relation.renamed or not relation.is_seen:
             return ANYTHING
         column_of = _column_of(
             names, relation.label, qualified_only=scope.merged_columns, place=place

@@ -269,8 +269,12 @@ class QueryParser(ExpressionParser):
                 self._lateral_view(scope)
             elif cursor.accept(","):
                 self._relation(scope)
-            elif self._join_words(scope):
+            elif words := self._join_words(scope):
+                first = len(scope.relations)
                 self._relation(scope)
+                if words & {"SEMI", "ANTI"}:
+                    joined = scope.relations[first:]
+                    scope.relations[first:] = (replace(one, is_seen=False) for one in joined)
                 if cursor.accept("ON"):
                     self.expression(scope, lambda c: at_clause(c) or _at_join(c))
                 elif cursor.accept("USING"):
@@ -279,15 +283,13 @@ class QueryParser(ExpressionParser):
             else:
                 return
 
-    def _join_words(self, scope: Scope) -> bool:
-        cursor = self.cursor
-        if not _at_join(cursor) or cursor.key == ",":
-            return False
-        while cursor.key != "JOIN":
-            scope.merged_columns |= cursor.key == "NATURAL"
-            cursor.next()
-        cursor.next()
-        return True
+    def _join_words(self, scope: Scope) -> set[str]:
+        cursor, words = self.cursor, set[str]()
+        if cursor.key != "," and _at_join(cursor):
+            while "JOIN" not in words:
+                words.add(cursor.next().key)
+        scope.merged_columns |= "NATURAL" in words
+        return words
 
     def _relation(self, scope: Scope) -> None:
         cursor = self.cursor

@@ -380,7 +380,7 @@ def _all_columns(scope: Scope, resolved: dict[int, Table | None], virtual: _Virt
             note="Name the columns.",
         )
     parts = []
-    for relation in scope.relations:
+    for relation in filter(lambda one: one.is_seen, scope.relations):
         if id(relation) in virtual:
             parts.append(_columns(relation, resolved))
         elif relation.label:

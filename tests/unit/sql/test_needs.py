@@ -93,6 +93,11 @@ def test_joins() -> None:
     assert found == {"t": ID_IS_1, "s": Compare("id", Op.EQ, 2)}
     assert needs("select 1 from t join s using (id) where id = 1")["t"] == ANYTHING
     assert needs("select 1 from t full join s on t.id = s.id where t.id is null")["t"] == ANYTHING
+    for word in ("semi", "anti"):  # whose columns WHERE does not see
+        expected = {"t": ID_IS_1, "s": ANYTHING}
+        for other in ("s", "(select id from s) s", "(s cross join s b)"):
+            joined = f"left {word} join {other} on true"
+            assert needs(f"select 1 from t {joined} where id = 1") == expected
 
 
 def test_subqueries_have_their_own_condition() -> None:
