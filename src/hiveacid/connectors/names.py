@@ -46,8 +46,8 @@ _BETWEEN: Final = frozenset(
 """May stand between such a word and the relation."""
 _CLAUSES: Final = frozenset(
     {
-        "BY", "GROUP", "HAVING", "LIMIT", "ON", "ORDER", "QUALIFY", "SELECT", "SET", "VALUES",
-        "WHEN", "WHERE", "WINDOW", "WITH",
+        "BY", "GROUP", "HAVING", "LIMIT", "ON", "ORDER", "QUALIFY", "SELECT", "SET", "WHEN",
+        "WHERE", "WINDOW", "WITH",
     }
 )  # fmt: skip
 """After these a comma is followed by an expression."""

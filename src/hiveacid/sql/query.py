@@ -149,8 +149,7 @@ class QueryParser(ExpressionParser):
         cursor.expect("SELECT")
         chosen = cursor.token
         cursor.accept_any("ALL", "DISTINCT")
-        if cursor.looking_at("TRANSFORM", "("):
-            raise UnsupportedError("SELECT TRANSFORM is not supported")
+        self._check_no_script()
         cursor.listed(lambda _: self._select_item(scope))
         items_end = cursor.tokens[cursor.at - 1].end
         if cursor.key == "FROM":
@@ -176,6 +175,16 @@ class QueryParser(ExpressionParser):
             self._qualify(scope, first, chosen, items_end)
         if self._tails(scope):
             scope.filters_early = False
+
+    def _check_no_script(self) -> None:
+        """TRANSFORM (...) USING is no call of the function of that name."""
+        cursor, start = self.cursor, self.cursor.at
+        if cursor.looking_at("TRANSFORM", "("):
+            cursor.next()
+            cursor.skip_parentheses()
+            if cursor.key in ("USING", "ROW", "RECORDWRITER"):
+                raise UnsupportedError("SELECT TRANSFORM is not supported")
+            cursor.at = start
 
     def _qualify(self, scope: Scope, first: Token, chosen: Token, items_end: int) -> None:
         """The condition becomes one more column, of which a query around this one sees to it."""
@@ -293,7 +302,8 @@ class QueryParser(ExpressionParser):
 
     def _relation(self, scope: Scope) -> None:
         cursor = self.cursor
-        lateral = cursor.key == "LATERAL" and cursor.peek(1).key == "("
+        function = cursor.peek(1).key != "VIEW" and cursor.peek(2).key == "("
+        lateral = cursor.key == "LATERAL" and (cursor.peek(1).key == "(" or function)
         if lateral:
             cursor.next()
         if cursor.key == "TABLE" and cursor.peek(1).key == "(" and cursor.peek(2).key == "VALUES":

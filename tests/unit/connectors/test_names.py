@@ -59,6 +59,7 @@ CASES = {
     "select * from `d.t`": ["d.t"],
     "Select 'ß' fRoM Straße jOiN ü_1 on true": ["Straße", "ü_1"],
     "select 1": [],
+    "select * from values (1, 2) as x(a, b), t": ["t"],
     "select x from t where y in (z, 1) and w not in (1, 2)": ["t"],
     "set x = from": [],
     "from t |> where a > 1 |> join u using (a)": ["t", "u"],

@@ -140,6 +140,10 @@ TEXTS = {
         "from P0 a join (from P1 as `t` select id where v > 1) b on a.id = b.id and a.v select "
         "b.id where b.id > 1"
     ),
+    # a function of Spark's, which no USING follows
+    "select transform(array(v), x -> x) a from t, lateral explode(array(id)) e": (
+        "select transform(array(v), x -> x) a from P0 as `t`, lateral explode(array(id)) e"
+    ),
     "from t select id where v=1": "from P0 as `t` select id where v=1",
     "(select id from t) union all (select 1)": "(select id from P0 as `t`) union all (select 1)",
     "select 1 from ((select id from t) union (select 2)) q": (
@@ -389,6 +393,7 @@ REFUSED = {
     "select * from (select 1), t where row__id.rowid=1": InvalidInputError,
     "select block__offset__inside__file from t": UnsupportedError,
     "select transform(a) using 'cat' from t": UnsupportedError,
+    "select transform(*) row format delimited using 'cat' from t": UnsupportedError,
     "with recursive q as (select 1) select * from q": UnsupportedError,
     "select * from t('acid.fetch.rows'='true')": UnsupportedError,
     "select * from v('acid.fetch.deleted.rows'='true')": InvalidInputError,
