@@ -481,9 +481,15 @@ def _key(table: Table, wanted: ChangeRange) -> tuple[str, ...]:
 
 def _columns(table: Table, names: Iterable[str] | None) -> frozenset[str]:
     there = [column.name for column in table.all_columns]
+    added = {field.name for field in CHANGE_FIELDS}
+    if taken := added.intersection(there):
+        raise InvalidInputError(
+            f"{table.name} has a column {min(taken)} of its own: its changes would have two",
+            column=min(taken),
+            note="ALTER TABLE ... CHANGE COLUMN gives it another name.",
+        )
     if names is None:
         return frozenset(there)
-    added = {field.name for field in CHANGE_FIELDS}
     for name in names:
         if name.lower() not in there and name.lower() not in added:
             raise NotFoundError(f"no column {name!r}; there are {', '.join(there)}", column=name)

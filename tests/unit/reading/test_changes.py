@@ -227,6 +227,15 @@ def test_wrong_versions_are_refused(acid: Session, plain: AcidTable) -> None:
         read_changes(acid.table("flat"), since=1)
 
 
+def test_a_table_with_a_column_of_the_feed_tells_no_changes(acid: Session) -> None:
+    acid.sql(f"create table own (id int, _change_type string) {ACID}")
+    acid.table("own").write_arrow([{"id": 1, "_change_type": "mine"}])
+    with pytest.raises(InvalidInputError, match="has a column _change_type of its own"):
+        read_changes(acid.table("own"), since=0)
+    acid.sql("alter table own change column _change_type kind string")
+    assert read_changes(acid.table("own"), since=0).read_all()["kind"].to_pylist() == ["mine"]
+
+
 def test_deletes_name_rows_by_the_ids_of_their_time(acid: Session) -> None:
     """A rebalance gives rows other ids, and some of those were other rows' before."""
     acid.sql(f"create table r (id int, v string) {ACID}")
