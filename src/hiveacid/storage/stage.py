@@ -246,27 +246,21 @@ class EventStage:
         bucket = number if known is None else int(known)
         actions = rows.column(0).to_numpy(zero_copy_only=False)
         _check_once(rows, actions, place, last)
-        for action, statement in (
-            (DELETE, target.delete_statement),
-            (UPDATE, target.update_delete_statement),
+        for action, kind, statement in (
+            (DELETE, FileKind.DELETE, target.delete_statement),
+            (UPDATE, FileKind.DELETE, target.update_delete_statement),
+            (UPDATE, FileKind.INSERT, target.update_insert_statement),
+            (INSERT, FileKind.INSERT, target.insert_statement),
         ):
             chosen = _chosen(rows, actions, action)
-            if chosen.num_rows and statement is not None:
-                writer = stager.writer(
-                    FileKind.DELETE, statement, partition=partition, bucket=bucket
-                )
+            if not chosen.num_rows or statement is None:
+                continue
+            writer = stager.writer(kind, statement, partition=partition, bucket=bucket)
+            if kind is FileKind.INSERT:
+                writer.write_rows(_columns(chosen, first_data, chosen.num_columns))
+            else:
                 assert isinstance(writer, BucketFileWriter)
                 writer.write_deletes(*(chosen.column(i) for i in _IDENTITY))
-        for action, statement in (
-            (UPDATE, target.update_insert_statement),
-            (INSERT, target.insert_statement),
-        ):
-            chosen = _chosen(rows, actions, action)
-            if chosen.num_rows and statement is not None:
-                writer = stager.writer(
-                    FileKind.INSERT, statement, partition=partition, bucket=bucket
-                )
-                writer.write_rows(_columns(chosen, first_data, chosen.num_columns))
         return place, tuple(rows.column(i)[-1].as_py() for i in _IDENTITY)
 
 
