@@ -161,13 +161,20 @@ class Told:
 # -------------------------------------------------------------------- reading
 
 
-class _Reader(Told):
+class _Tables(Told):
+    """What readers of rows and of streams have in common."""
+
+    _rows: Callable[[AcidTable], DataFrame]
+    """The rows of a table of ours, as it was told to read them."""
+
     def table(self, tableName: str) -> DataFrame:
         ours = table_named(self._acid, tableName)
         if ours is None:
             return super().table(tableName)  # type: ignore[misc,no-any-return]
         return self._rows(ours)
 
+
+class _Reader(_Tables):
     def load(
         self,
         path: str | PathLike[str] | list[str] | None = None,
@@ -351,13 +358,7 @@ class _Stream(Told):
         return table_named(self._acid, self._given["table"]), None
 
 
-class _StreamReader(_Stream):
-    def table(self, tableName: str) -> DataFrame:
-        ours = table_named(self._acid, tableName)
-        if ours is None:
-            return super().table(tableName)  # type: ignore[misc,no-any-return]
-        return self._stream(ours)
-
+class _StreamReader(_Stream, _Tables):
     def load(
         self,
         path: str | None = None,
@@ -376,9 +377,9 @@ class _StreamReader(_Stream):
         if ours is None:
             name = where or self._given["table"]
             raise no_such_table(name)
-        return self._stream(ours)
+        return self._rows(ours)
 
-    def _stream(self, ours: AcidTable) -> DataFrame:
+    def _rows(self, ours: AcidTable) -> DataFrame:
         _check_has_streams(self._acid, "acid.table(name).df() reads what is there now")
         make_found(self._acid)
         self._name(ours, SOURCE)

@@ -271,12 +271,7 @@ class _WriterV2(Told):
         return super().clusterBy(col, *cols)  # type: ignore[misc]
 
     def append(self) -> None:
-        ours = self._ours
-        if ours is None:
-            super().append()  # type: ignore[misc]
-        else:
-            options = self.known_options(_WRITE_OPTIONS)
-            store(ours, self._acid, self._owner, overwrite=False, options=options)
+        self._store("append", overwrite=False)
 
     def overwrite(self, condition: Any) -> None:
         ours = self._ours
@@ -289,12 +284,16 @@ class _WriterV2(Told):
                 replace_where(txn.table(written_text(ours.name)), self._owner, condition)
 
     def overwritePartitions(self) -> None:
+        self._store("overwritePartitions", overwrite=True, partitionOverwriteMode="dynamic")
+
+    def _store(self, how: str, *, overwrite: bool, **more: str) -> None:
+        """``how`` is what Spark calls it."""
         ours = self._ours
         if ours is None:
-            super().overwritePartitions()  # type: ignore[misc]
+            getattr(super(), how)()
         else:
-            options = {**self.known_options(_WRITE_OPTIONS), "partitionOverwriteMode": "dynamic"}
-            store(ours, self._acid, self._owner, overwrite=True, options=options)
+            options = {**self.known_options(_WRITE_OPTIONS), **more}
+            store(ours, self._acid, self._owner, overwrite=overwrite, options=options)
 
     @property
     def _ours(self) -> AcidTable | None:
