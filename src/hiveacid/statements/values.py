@@ -326,67 +326,67 @@ class Command:
 
 
 # -------------------------------------------------------------------- answers
-# ``retries``: how often the statement ran again because another transaction won.
 
 
 @dataclass(frozen=True, slots=True)
-class InsertResult(HtmlFields):
+class Retried(HtmlFields):
+    """``retries``: how often the statement ran again because another transaction won."""
+
+    retries: int = field(default=0, repr=False, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class InsertResult(Retried):
     """``write_id`` is 0 for a table that is not transactional."""
 
     rows: int
     write_id: WriteId
-    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateResult(HtmlFields):
+class UpdateResult(Retried):
     """Rows changed."""
 
     rows: int
     write_id: WriteId
-    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteResult(HtmlFields):
+class DeleteResult(Retried):
     """Rows deleted; None where DELETE without WHERE emptied the table without counting."""
 
     rows: int | None
     write_id: WriteId
-    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class MergeResult(HtmlFields):
+class MergeResult(Retried):
     """Rows by what happened to them."""
 
     updated: int
     deleted: int
     inserted: int
     write_id: WriteId
-    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class LoadResult(HtmlFields):
+class LoadResult(Retried):
     """Files that were loaded as they are; ``write_id`` is 0 for a table that is not
     transactional.
     """
 
     files: int
     write_id: WriteId
-    retries: int = field(default=0, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class UndoResult(HtmlFields):
+class UndoResult(Retried):
     """What was taken back in one table: rows that went, and rows that came back."""
 
     table: str
     deleted: int
     inserted: int
     write_id: WriteId
-    retries: int = field(default=0, repr=False, compare=False)
 
 
 Result = InsertResult | LoadResult | UpdateResult | DeleteResult | MergeResult | UndoResult
