@@ -24,7 +24,6 @@ from typing import Any, Final, cast
 from hiveacid.compaction.cleaner import Cleaner
 from hiveacid.compaction.purge import (
     Holding,
-    Keys,
     PurgedFile,
     PurgeReport,
     View,
@@ -48,6 +47,7 @@ from hiveacid.statements.compact import Compact, plan_compaction
 from hiveacid.statements.context import OpenSession
 from hiveacid.statements.values import Delete, DeleteResult, Purge
 from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.sources import DeleteKeys
 from hiveacid.storage.plan.planning import partitions_that_match
 from hiveacid.txn.view import is_another
 from hiveacid.writing import deleted
@@ -91,7 +91,7 @@ class _Touched:
 
     partition: Partition
     name: str | None
-    keys: list[Keys]
+    keys: list[DeleteKeys]
 
 
 class _Purge:

@@ -30,15 +30,13 @@ from hiveacid.model.readable import HtmlFields
 from hiveacid.model.tables import AcidMode, Partition, Table, TableName, check_mode
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partition
-from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s
-from hiveacid.storage.merge.sources import read_delete_keys
+from hiveacid.storage.merge.delete_set import DeleteSet
+from hiveacid.storage.merge.sources import DeleteKeys, read_delete_keys
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
 _T = TypeVar("_T")
 _CHUNK_BYTES = 4 * 1024 * 1024
 _LISTINGS_MAX: Final = 20
-Keys = tuple[Int64s, Int32s, Int64s]
-"""Row ids: write ids, bucket properties, row numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class View:
                 found.append(Holding(one, name, entries, directory, rewrite))
         return tuple(found)
 
-    def deleted(self, holding: Holding) -> Iterator[Keys]:
+    def deleted(self, holding: Holding) -> Iterator[DeleteKeys]:
         """The row ids that are deleted in a partition's files.
 
         Raises:

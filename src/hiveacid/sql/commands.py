@@ -17,7 +17,7 @@ from hiveacid.sql.conditions import listed_filters, partition_filter
 from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import optional_pairs, optional_partition
 from hiveacid.sql.expressions import Fragment, Scope
-from hiveacid.sql.forms import after, form, refused, said, whole
+from hiveacid.sql.forms import TABLE, after, form, refused, said, whole
 from hiveacid.sql.moments import show_pins
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.analyze import Analyze
@@ -56,7 +56,6 @@ from hiveacid.statements.show import (
 from hiveacid.statements.values import Command, DescribeDetail
 
 _T = TypeVar("_T")
-_TABLE: Final = ("name", Cursor.table_name)
 _PARTITION: Final = ("partition", optional_partition)
 
 parse_load: Final = form(
@@ -67,7 +66,7 @@ parse_load: Final = form(
     ("path", lambda cursor: cursor.string("load statement")),
     ("overwrite", said("OVERWRITE")),
     "INTO TABLE",
-    _TABLE,
+    TABLE,
     _PARTITION,
     ("", refused("LOAD DATA ... INPUTFORMAT is not supported", "INPUTFORMAT", "SERDE")),
 )
@@ -94,12 +93,12 @@ parse_lock: Final = _of_database_or_table(
         ("schema", lambda cursor: cursor.small_name("lock statement")),
         ("exclusive", _exclusive),
     ),
-    form(LockTable, "TABLE", _TABLE, _PARTITION, ("exclusive", _exclusive)),
+    form(LockTable, "TABLE", TABLE, _PARTITION, ("exclusive", _exclusive)),
 )
 """LOCK TABLE name [PARTITION (...)] mode, LOCK DATABASE | SCHEMA name mode"""
 parse_unlock: Final = _of_database_or_table(
     form(UnlockDatabase, ("schema", lambda cursor: cursor.small_name("unlock statement"))),
-    form(UnlockTable, "TABLE", _TABLE, _PARTITION),
+    form(UnlockTable, "TABLE", TABLE, _PARTITION),
 )
 """UNLOCK TABLE name [PARTITION (...)], UNLOCK DATABASE | SCHEMA name"""
 
@@ -350,7 +349,7 @@ def _pattern(cursor: Cursor) -> str | None:
 
 _partitions: Final = form(
     ShowPartitions,
-    _TABLE,
+    TABLE,
     _PARTITION,
     ("where", after("WHERE", partition_filter)),
     ("order", optional_order),

@@ -17,7 +17,7 @@ from hiveacid.sql.columns import (
 )
 from hiveacid.sql.cursor import Cursor, TokenKind
 from hiveacid.sql.dml import optional_pairs
-from hiveacid.sql.forms import clauses, form, refused, said
+from hiveacid.sql.forms import TABLE, clauses, form, refused, said
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.ddl.databases import CreateDatabase, DropDatabase
 from hiveacid.statements.ddl.tables import CreateTable, DropTable
@@ -28,7 +28,6 @@ from hiveacid.statements.values import Command
 _COMMENT: Final = ("comment", Cursor.string)
 _PROPERTIES: Final = ("properties", property_list)
 _IF_EXISTS: Final = ("if_exists", Cursor.if_exists)
-_TABLE: Final = ("name", Cursor.table_name)
 
 
 def parse_create_view(cursor: Cursor, *, or_replace: bool) -> CreateView:
@@ -350,8 +349,8 @@ _drop_database: Final = form(
 _DROPPED: Final[Mapping[str, Callable[[Cursor], Command]]] = {
     "DATABASE": _drop_database,
     "SCHEMA": _drop_database,
-    "TABLE": form(DropTable, _IF_EXISTS, _TABLE, ("purge", said("PURGE"))),
-    "VIEW": form(DropView, _IF_EXISTS, _TABLE),
+    "TABLE": form(DropTable, _IF_EXISTS, TABLE, ("purge", said("PURGE"))),
+    "VIEW": form(DropView, _IF_EXISTS, TABLE),
 }
 
 
@@ -372,7 +371,7 @@ def _truncate(
 parse_truncate: Final = form(
     _truncate,
     ("", said("TABLE")),
-    _TABLE,
+    TABLE,
     ("pairs", optional_pairs),
     ("", refused("TRUNCATE TABLE ... COLUMNS is not supported", "COLUMNS")),
     ("force", said("FORCE")),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.sql.cursor import Cursor, tokenize
 
 _T = TypeVar("_T")
+TABLE: Final = ("name", Cursor.table_name)
+"""The part of a form that is a table's name."""
 
 
 def whole(text: str, read: Callable[[Cursor], _T]) -> _T:

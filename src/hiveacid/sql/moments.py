@@ -26,7 +26,7 @@ from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
 from hiveacid.model.tables import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of
-from hiveacid.sql.forms import after, form, whole
+from hiveacid.sql.forms import TABLE, after, form, whole
 from hiveacid.statements.history import CreateTag, DropPin, ShowPins, UndoTransaction
 
 _Moment = Callable[[datetime], datetime]
@@ -268,7 +268,7 @@ parse_create_tag: Final = form(
     ("if_not_exists", Cursor.if_not_exists),
     ("tag", lambda cursor: pin_name(cursor, "tag")),
     "ON",
-    ("name", Cursor.table_name),
+    TABLE,
     ("wanted", after("AS OF", _version)),
     ("keep_ms", retained_ms),
 )

@@ -23,7 +23,7 @@ from hiveacid.layout.directories import (
     DataFile,
     bucket_of_file,
 )
-from hiveacid.layout.events import VERSION_TEXT
+from hiveacid.layout.events import VERSION_KEY, VERSION_TEXT
 from hiveacid.layout.takeover import Listings, plain_files
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.tables import (
@@ -47,7 +47,6 @@ from hiveacid.storage.plan.planning import hashes_alike, is_of_old_hive
 
 _NESTED: Final = (StructType, ListType, MapType, UnionType)
 _TEXTS: Final = ("string", "varchar", "char")
-_ACID_VERSION: Final = "hive.acid.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def _read(fs: FileSystem, path: str, file: DataFile, write_id: int) -> FoundFile
             kind = FileFormat.PARQUET if is_parquet else FileFormat.TEXT
             return FoundFile(path, write_id, kind, False, reader.fields, is_parquet, 0, None)
         metadata = {} if reader.tail is None else reader.tail.user_metadata
-        version = metadata.get(_ACID_VERSION, VERSION_TEXT.encode()).decode("utf-8", "replace")
+        version = metadata.get(VERSION_KEY, VERSION_TEXT.encode()).decode("utf-8", "replace")
         if version not in ("0", "1", VERSION_TEXT):
             raise FormatError(
                 f"{path} is of version {version[:20]!r}, known are versions up to {VERSION_TEXT}",

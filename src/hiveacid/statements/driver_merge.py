@@ -38,11 +38,12 @@ from hiveacid.model.predicates import (
 from hiveacid.model.tables import AcidMode, Column, StatementId, Table, TableName, WriteId
 from hiveacid.statements.arrow_rows import check_not_null, refuse_what_needs_spark, stored_arrays
 from hiveacid.statements.checks import check_has_partition_columns
-from hiveacid.statements.driver_write import DeleteKeys, write_arrow, write_deletes
+from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.matching import Keys, Places
 from hiveacid.statements.values import DeleteResult, MergeResult, with_columns
 from hiveacid.storage.early import in_order
+from hiveacid.storage.merge.sources import DeleteKeys
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan

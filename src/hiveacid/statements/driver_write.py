@@ -14,7 +14,7 @@ from hiveacid.errors import ConversionError
 from hiveacid.model.tables import Column, StatementId, Table
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.merge.column_hashing import bucket_ids
-from hiveacid.storage.merge.sources import bucket_numbers
+from hiveacid.storage.merge.sources import DeleteKeys, bucket_numbers
 from hiveacid.storage.stage import DELETE, EventStage, RowStage, staged_here
 from hiveacid.storage.target import WriteResult, WriteTarget
 
@@ -114,10 +114,6 @@ def _texts(array: pa.Array, column: Column) -> pa.Array:
         ) from error
     values = [None if text is None else normal_text(str(text), column) for text in texts]
     return pa.array(values, pa.string()).take(encoded.indices)
-
-
-DeleteKeys = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int64]]
-"""Write ids, bucket properties and row ids of rows that go."""
 
 
 def write_deletes(

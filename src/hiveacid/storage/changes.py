@@ -22,7 +22,7 @@ import pyarrow as pa
 from hiveacid.errors import SnapshotExpiredError, UnsupportedError
 from hiveacid.layout.changes import Versions
 from hiveacid.layout.directories import AcidDirectory, DataFile, DeltaDirectory
-from hiveacid.layout.events import BUCKET, ORIGINAL_TRANSACTION, ROW_ID, Operation
+from hiveacid.layout.events import Operation
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Partition, row_format
 from hiveacid.storage.arrow_types import arrow_type
@@ -31,6 +31,7 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.delete_set import Bools, DeleteSet, Int32s, Int64s, distinct
 from hiveacid.storage.merge.sources import (
+    IDENTITY,
     DirectorySources,
     Source,
     bucket_numbers,
@@ -54,7 +55,6 @@ CHANGE_FIELDS: Final = (
 _PIECE_ROWS: Final = 10_000
 _FEW_OF: Final = 4
 """Of a stripe of so many rows one: as many are worth looking for each text by itself."""
-_FIRST_IDS: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +458,7 @@ class DeletedRows:
         if len(statistics) != len(tail.stripes):
             return None
         names = [name.lower() for name, _ in tail.root.fields]
-        numbers = [tail.types[0].children[names.index(name.lower())] for name in _FIRST_IDS]
+        numbers = [tail.types[0].children[names.index(name.lower())] for name in IDENTITY]
         found = []
         for place, columns in enumerate(statistics):
             inside = np.ones(len(self._ids[0]), np.bool_)

@@ -13,6 +13,7 @@ from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
     QUEUE_COLUMNS,
     QUEUED_OBJECT,
+    READY,
     WAITS_AGAIN,
     H,
     Q,
@@ -44,7 +45,6 @@ from hiveacid.model.transactions import OperationType
 
 _INITIATED: Final = CompactionState.INITIATED.value
 _WORKING: Final = CompactionState.WORKING.value
-_READY: Final = CompactionState.READY_FOR_CLEANING.value
 
 
 def _on_its_way(kind: CompactionType) -> Select[tuple[str, int]]:
@@ -58,7 +58,7 @@ def _on_its_way(kind: CompactionType) -> Select[tuple[str, int]]:
                 Q.CQ_STATE == _INITIATED,
                 Q.CQ_STATE == _WORKING,
                 and_(
-                    Q.CQ_STATE == _READY,
+                    Q.CQ_STATE == READY,
                     Q.CQ_HIGHEST_WRITE_ID == bindparam("hwm"),
                     or_(false(), *covered),
                 ),
@@ -133,7 +133,7 @@ _MARK_COMPACTED: Final = (
         Q.CQ_STATE == _WORKING,
         Q.CQ_TXN_ID.is_not_distinct_from(bindparam("txn")),
     )
-    .values(CQ_STATE=_READY, CQ_WORKER_ID=None, CQ_RETRY_RETENTION=0)
+    .values(CQ_STATE=READY, CQ_WORKER_ID=None, CQ_RETRY_RETENTION=0)
 )
 _REVOKE: Final = update(COMPACTION_QUEUE).where(Q.CQ_STATE == _WORKING).values(**WAITS_AGAIN)
 _REVOKE_HOST: Final = _REVOKE.where(

@@ -13,11 +13,14 @@ from hiveacid.model.commits import ROWS_NAMED
 from hiveacid.model.ids import RowId, ValidWriteIdList
 from hiveacid.model.tables import WriteId
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.merge.delete_set import DeleteSet, Int32s, Int64s, distinct
-from hiveacid.storage.merge.sources import check_holds_deletes, numpy_of, read_delete_keys
+from hiveacid.storage.merge.delete_set import DeleteSet, distinct
+from hiveacid.storage.merge.sources import (
+    DeleteKeys,
+    check_holds_deletes,
+    numpy_of,
+    read_delete_keys,
+)
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
-
-_Keys = tuple[Int64s, Int32s, Int64s]
 
 
 def overlapping_rows(
@@ -119,7 +122,7 @@ def _is_as_written(name: DeltaName) -> bool:
 
 def _events(
     fs: FileSystem, directories: Iterable[_Place], write_ids: frozenset[WriteId]
-) -> Iterator[_Keys]:
+) -> Iterator[DeleteKeys]:
     for name, path in directories:
         inside = range(name.min_write_id, name.max_write_id + 1)
         chosen = [one for one in write_ids if one in inside]

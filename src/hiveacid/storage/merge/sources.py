@@ -45,10 +45,11 @@ from hiveacid.storage.ranged import Opener
 
 Key = tuple[int, int, int]
 """An identity: write id, bucket property, row id."""
-_IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
+IDENTITY: Final = (ORIGINAL_TRANSACTION, BUCKET, ROW_ID)
 _KEPT_MAX: Final = 32
 """Files that were opened for what they say of themselves, and are read later."""
-_DeleteKeys = tuple[Int64s, Int32s, Int64s]
+DeleteKeys = tuple[Int64s, Int32s, Int64s]
+"""Write ids, bucket properties and row ids of rows that go."""
 _ALL: Final = slice(None)
 
 
@@ -163,7 +164,7 @@ class DirectorySources:
         """
         return DeleteSet(self._delete_keys(bucket))
 
-    def _delete_keys(self, bucket: int) -> Iterator[_DeleteKeys]:
+    def _delete_keys(self, bucket: int) -> Iterator[DeleteKeys]:
         for file in self.delete_files_of(bucket):
             with self.open(file) as reader:
                 only = None if bucket < 0 else bucket
@@ -171,7 +172,7 @@ class DirectorySources:
                 self._check_originals(reader.path, keys)
                 yield keys
 
-    def _check_originals(self, path: str, keys: _DeleteKeys) -> None:
+    def _check_originals(self, path: str, keys: DeleteKeys) -> None:
         """No event changes an original row under the plain number of Hive before 3.
 
         Original rows have encoded numbers, and Hive 4.1 and 3.1 find none by a plain one: what was
@@ -212,7 +213,7 @@ class DirectorySources:
     def _of_several(self, file: DataFile) -> bool:
         if file.size_bytes and file.logical_bytes != 0:  # a plan has read its tail, as a rule
             tail = event_tail(self.fs, self._location, file)
-            known = integer_range(tail, tail.types[0].children[_IDENTITY.index(BUCKET) + 1])
+            known = integer_range(tail, tail.types[0].children[IDENTITY.index(BUCKET) + 1])
             return _one_bucket(known, self.path(file)) != file.bucket
         with self.open(file) as reader:
             return _only_of(reader) != file.bucket
@@ -378,7 +379,7 @@ def valid_mask(write_ids: Int64s, valid: ValidWriteIdList) -> npt.NDArray[np.boo
 
 def read_delete_keys(
     fs: FileSystem, path: str, *, valid: ValidWriteIdList, tail: OrcTail | None = None
-) -> _DeleteKeys:
+) -> DeleteKeys:
     """The identities in one delete file whose events are valid; ``tail`` is its, where it was read
     already.
 
@@ -407,8 +408,8 @@ def check_holds_deletes(reader: BucketFileReader) -> None:
 
 def _delete_keys(
     reader: BucketFileReader, *, valid: ValidWriteIdList, bucket: int | None
-) -> _DeleteKeys:
-    parts: list[_DeleteKeys] = []
+) -> DeleteKeys:
+    parts: list[DeleteKeys] = []
     check_holds_deletes(reader)
     if bucket is not None and _only_of(reader) == bucket:
         bucket = None
@@ -475,7 +476,7 @@ def key_bounds(reader: BucketFileReader, raw: OriginalRows | None = None) -> tup
         bucket = -1 if raw.bucket is None else raw.bucket
         first = raw.first_row_id
         return (raw.write_id, bucket, first), (raw.write_id, bucket, first + raw.rows - 1)
-    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in _IDENTITY]
+    ranges = [reader.statistics_range(name) or _scanned(reader, name) for name in IDENTITY]
     return (
         (ranges[0][0], ranges[1][0], ranges[2][0]),
         (ranges[0][1], ranges[1][1], ranges[2][1]),
@@ -483,7 +484,7 @@ def key_bounds(reader: BucketFileReader, raw: OriginalRows | None = None) -> tup
 
 
 def _scanned(reader: BucketFileReader, name: str) -> tuple[int, int]:
-    place = _IDENTITY.index(name)
+    place = IDENTITY.index(name)
     all_of = [values for ids in reader.identities() if len(values := ids.numbers()[place])]
     return min(int(values.min()) for values in all_of), max(int(values.max()) for values in all_of)
 

@@ -13,10 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hiveacid.storage.orc.damage import damage
-from hiveacid.storage.orc.streams import WIDTHS, StripeStreams, column_of
+from hiveacid.storage.orc.streams import WIDTHS, Int64s, StripeStreams, column_of
 from hiveacid.storage.orc.tail import varint
-
-Int64s = npt.NDArray[np.int64]
 
 _PRESENT, _DATA, _LENGTH, _DICTIONARY = 0, 1, 2, 3
 _DIRECT_V2, _DICTIONARY_V2 = 2, 3

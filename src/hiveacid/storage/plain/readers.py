@@ -23,12 +23,11 @@ from hiveacid.model.types import STRING, HiveType
 from hiveacid.storage.arrow_types import arrow_type, hive_type
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
-from hiveacid.storage.orc.tail import tail_bytes_needed
+from hiveacid.storage.orc.tail import MAGIC, tail_bytes_needed
 from hiveacid.storage.plain.text_parse import TextBuffer, parse_rows
 from hiveacid.storage.ranged import FileReader, Opener
 
 PARQUET_MAGIC: Final = b"PAR1"
-ORC_MAGIC: Final = b"ORC"
 _MAGIC_BYTES: Final = 4
 _TAIL_BYTES: Final = 256
 """An ORC postscript has at most 255 bytes, and one that tells its length."""
@@ -288,7 +287,7 @@ def found_format(fs: Opener, path: str) -> FileFormat:
         head = source.read(_MAGIC_BYTES)
         source.seek(max(source.size() - _TAIL_BYTES, 0))
         end = source.read(_TAIL_BYTES)
-    if head.startswith(ORC_MAGIC) or _ends_as_orc(end):
+    if head.startswith(MAGIC) or _ends_as_orc(end):
         return FileFormat.ORC
     is_parquet = head.startswith(PARQUET_MAGIC) or end.endswith(PARQUET_MAGIC)
     return FileFormat.PARQUET if is_parquet else FileFormat.TEXT
