@@ -191,6 +191,30 @@ def test_an_insert_only_table_that_is_compacted_before_it_is_read(
     assert skipping.next() == [8]
 
 
+@pytest.mark.parametrize(
+    ("replaced", "rows"),
+    [
+        ("insert overwrite table t values (2)", [2, 3]),
+        ("insert overwrite table t values (2), (20)", [2, 3, 20]),
+        ("truncate table t", [3]),
+    ],
+)
+def test_a_compaction_after_an_overwrite_tells_rows_of_an_insert_only_table_apart(
+    alone: Session, replaced: str, rows: list[int]
+) -> None:
+    alone.sql(f"create table t (id int) {INSERT_ONLY}")
+    alone.sql("insert into t values (1)")
+    alone.sql(replaced)
+    alone.sql("insert into t values (3)")
+    reader = Reader(alone)
+    start = reader.begin()
+    assert reader.next() == rows
+    alone.sql("insert into t values (4)")
+    alone.sql("alter table t compact 'major' and wait")
+    assert reader.between(start, reader.at) == rows
+    assert reader.next() == [4]
+
+
 @pytest.mark.parametrize("kind", ["minor", "major"])
 def test_a_compaction_hides_nobody_who_changed_rows(alone: Session, kind: str) -> None:
     alone.sql(f"create table t (id int, pay int) {ACID}")

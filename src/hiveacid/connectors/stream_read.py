@@ -52,7 +52,6 @@ from hiveacid.layout.directories import (
     DeltaName,
     Snapshot,
     SnapshotPart,
-    format_base,
     parse_directory,
 )
 from hiveacid.model.history import Pin, Version
@@ -61,9 +60,8 @@ from hiveacid.model.tables import AcidMode, Table, WriteId
 from hiveacid.spark.arrow_read import units_of
 from hiveacid.spark.session import ROW_ID_COLUMN
 from hiveacid.statements.select import open_lease
-from hiveacid.storage.change_plan import uncompacted
-from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.listing import is_marked_compacted
+from hiveacid.storage.change_plan import is_overwrite, uncompacted
+from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import deleting_write_ids
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.read import TableReader
@@ -372,7 +370,7 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
         name = parse_directory(path)
         if name is None or write_ids_of(name)[1] <= wanted.low:
             continue
-        if _is_overwrite(name, fs, root):
+        if is_overwrite(name, fs, root):
             yield write_ids_of(name)[1]
         if not isinstance(name, DeltaName) or not name.is_delete:
             continue
@@ -383,17 +381,6 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
             if not entry.is_directory and entry.path.rpartition("/")[2].startswith("bucket_"):
                 found = deleting_write_ids(fs, entry.path)
                 yield from (one for one in found if one > wanted.low)
-
-
-def _is_overwrite(name: BaseName | DeltaName, fs: FileSystem, root: str) -> bool:
-    """Whether a directory is one that replaced all before it, which no compaction wrote; that of
-    Hive 3 is told by a file in it.
-    """
-    return (
-        isinstance(name, BaseName)
-        and not name.visibility_txn
-        and not is_marked_compacted(fs, f"{root}/{format_base(name)}")
-    )
 
 
 def _narrowed(snapshot: Snapshot, wanted: WriteIds, files: Files) -> Snapshot:
@@ -435,7 +422,7 @@ def _told_apart(
     directories: list[DeltaDirectory] = []
     for one in (*(() if directory.base is None else (directory.base,)), *directory.deltas):
         first, last = write_ids_of(one.name)
-        is_skipped = last in wanted.skipped and _is_overwrite(one.name, fs, root)
+        is_skipped = last in wanted.skipped and is_overwrite(one.name, fs, root)
         if is_skipped or not wanted.overlap(one.name):
             continue
         if wanted.cover(one.name):

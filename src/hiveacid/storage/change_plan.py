@@ -22,7 +22,9 @@ from hiveacid.layout.directories import (
     DeltaName,
     SnapshotPart,
     bucket_of_file,
+    format_base,
     is_hidden,
+    is_marker,
     name_of_partition,
     parse_directory,
 )
@@ -31,7 +33,11 @@ from hiveacid.model.history import Floor
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, FileFormat, Partition, Table
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.listing import list_partition, with_logical_lengths
+from hiveacid.storage.listing import (
+    is_marked_compacted,
+    list_partition,
+    with_logical_lengths,
+)
 from hiveacid.storage.merge.merge_read import merge_read
 from hiveacid.storage.merge.sources import DirectorySources, key_bounds
 from hiveacid.storage.orc.tails import tail_of
@@ -220,6 +226,7 @@ def uncompacted(
         return None
     first, last = write_ids_of(compacted.name)
     inputs = []
+    begun, beginning = 0, ""  # an overwrite: nothing before it is a part
     for path in part.directory.obsolete:
         name = parse_directory(path)
         if name is None or (isinstance(name, DeltaName) and name.is_delete):
@@ -227,6 +234,9 @@ def uncompacted(
         low, high = write_ids_of(name)
         if first <= low and high <= last and not (low == high and not valid.is_valid(low)):
             inputs.append((path, name))
+            if high > begun and is_overwrite(name, fs, root):
+                begun, beginning = high, path
+    inputs = [one for one in inputs if one[0] == beginning or write_ids_of(one[1])[1] > begun]
     smallest = [
         (path, name) for path, name in inputs if not any(_is_within(one, name) for _, one in inputs)
     ]
@@ -238,6 +248,17 @@ def uncompacted(
     if _rows(fs, root, found) != _rows(fs, root, [compacted]):
         return None
     return found
+
+
+def is_overwrite(name: BaseName | DeltaName, fs: FileSystem, root: str) -> bool:
+    """Whether a directory is one that replaced all before it, which no compaction wrote; that of
+    Hive 3 is told by a file in it.
+    """
+    return (
+        isinstance(name, BaseName)
+        and not name.visibility_txn
+        and not is_marked_compacted(fs, f"{root}/{format_base(name)}")
+    )
 
 
 def _is_within(inner: BaseName | DeltaName, outer: BaseName | DeltaName) -> bool:
@@ -257,7 +278,7 @@ def _files(fs: FileSystem, root: str, path: str) -> tuple[DataFile, ...]:
             modified_ns=entry.modified_ns,
         )
         for entry, name in named
-        if not is_hidden(name)
+        if not (is_hidden(name) or is_marker(name))
     )
 
 
