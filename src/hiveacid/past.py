@@ -88,7 +88,7 @@ class PastTable:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of then, partition columns last."""
-        return tuple(column.name for column in self.definition.all_columns)
+        return self.definition.column_names
 
     def df(self, *, row_ids: bool = False) -> DataFrame:
         """The rows of then as a lazy DataFrame; ``row_ids`` adds ROW__ID."""
@@ -191,8 +191,8 @@ def _names_of_today(then: Table, now: Table) -> dict[str, str]:
     if now.format is FileFormat.ORC:
         names = {old.name: new.name for old, new in zip(then.columns, now.columns, strict=False)}
         return names | {key: key for key in now.partition_keys}
-    here = {column.name for column in now.all_columns}
-    before = {column.name for column in then.all_columns}
+    here = set(now.column_names)
+    before = set(then.column_names)
     names = {column.name: column.name for column in then.all_columns if column.name in here}
     for old, new in zip(then.columns, now.columns, strict=False):
         if old.name not in here and new.name not in before:

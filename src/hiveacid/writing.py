@@ -75,8 +75,8 @@ def write_arrow(
 
     def statement(look: Look) -> Insert:
         definition = look.definition(table.name)
-        known = {column.name for column in definition.all_columns}
         if not evolve:
+            known = set(definition.column_names)
             _refuse_unknown(rows, known, definition, note=f"{EVOLVE} adds it.")
         open_keys = [c.name for c in definition.partition_columns if c.name not in static]
         check_has_partition_columns(rows.schema.names, definition, static=static)
@@ -169,7 +169,7 @@ def merge_arrow(
         definition = look.definition(table.name)
         changes = chosen is not WhenMatched.NOTHING or delete_where is not None
         check_row_changes(definition, rows=changes)
-        known = {column.name for column in definition.all_columns}
+        known = set(definition.column_names)
         _check_keys(keys, rows, known, definition)
         deletes, extra = _marked(rows, delete_where)
         added: tuple[Column, ...] = ()

@@ -124,14 +124,13 @@ class _Explained:
 
     def previews(self, table: Table, gone: Collection[str]) -> Iterator[CleaningPreview]:
         """All directories of a table: its partitions, and its own where something lies there."""
-        keys = [column.name for column in table.partition_columns]
         partitions: Sequence[Partition] = (Partition((), table.location),)
-        if keys:
+        if table.partition_keys:
             partitions = self.client.metastore.list_partitions(table.name)
         if table.acid_mode is not AcidMode.NONE:
             for one in partitions:
                 yield self._preview(table, one, name_of_partition(table, one), gone)
-        if keys or table.acid_mode is AcidMode.NONE:
+        if table.partition_keys or table.acid_mode is AcidMode.NONE:
             fs, root = self.client.files.at(table.location)
             names = (info.path.rpartition("/")[2] for info in fs.list_directory(root))
             staged = [name for name in names if name.startswith(SWEPT_PREFIXES)]

@@ -197,7 +197,7 @@ class ForeachBatch:
         """
         if not self.keys:
             return None
-        written = {column.name for column in table.definition.all_columns}
+        written = set(table.definition.column_names)
         where = (self.delete_where or "").lower()
         order = [name.lower() for name in self.order_by]
         dropped = [name for name in order if name not in written and name not in where]

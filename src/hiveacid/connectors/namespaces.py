@@ -215,7 +215,6 @@ class _Catalog(Told):
         if ours is None:
             return list(super().listColumns(tableName, dbName))  # type: ignore[misc]
         table = ours.definition
-        buckets = () if table.bucket is None else table.bucket.columns
         columns = []
         for column in table.all_columns:
             facts = {
@@ -224,7 +223,7 @@ class _Catalog(Told):
                 "dataType": spark_type(column.type).simpleString(),
                 "nullable": True,
                 "isPartition": column.name in table.partition_keys,
-                "isBucket": column.name in buckets,
+                "isBucket": column.name in table.bucket_columns,
                 "isCluster": False,
             }
             columns.append(Column(*(facts[name] for name in Column._fields)))  # type: ignore[arg-type]

@@ -134,7 +134,7 @@ def _check_writable(table: Table, given: Sequence[str]) -> None:
             table=str(table.name),
             note="acid.table(...).insert(frame) writes to it.",
         )
-    names = {column.name for column in table.all_columns}
+    names = set(table.column_names)
     others = [name for name in given if name not in names]
     if others:
         raise extra_columns(others, table)
@@ -158,10 +158,11 @@ def stage(work: Work, batches: Iterator[pa.RecordBatch]) -> Written:
     attempt = context.taskAttemptId() if context is not None else 0
     name, table = f"{number:05d}-{attempt}", work.target.table
     rows = _rows(work, batches)
-    keys = tuple(column.name for column in table.partition_columns)
-    stage = RowStage(work.target, keys, bucketed=False, statement=work.target.insert_statement)
+    stage = RowStage(
+        work.target, table.partition_keys, bucketed=False, statement=work.target.insert_statement
+    )
     with _kept_alive(work):
-        if not keys and not work.is_gathered:
+        if not table.partition_keys and not work.is_gathered:
             files = stage.staged(_checked(rows, number), name=name, number=number)
             return Written(work, tuple(files), ())
         fs, staging = work.target.files.at(work.target.staging)
@@ -287,8 +288,9 @@ def _insert(txn: AcidTransaction, work: Work, written: Sequence[Written]) -> Non
     files = tuple(file for one in written for file in one.files)
     chunks = [chunk for one in written for chunk in one.chunks]
     if chunks:
-        keys = tuple(column.name for column in target.table.partition_columns)
-        stage = RowStage(target, keys, bucketed=True, statement=target.insert_statement)
+        stage = RowStage(
+            target, target.table.partition_keys, bucketed=True, statement=target.insert_statement
+        )
         fs, _ = target.files.at(target.staging)
         files = tuple(stage.staged(in_order(fs, chunks), name="gathered"))
     table = txn.table(written_text(target.table.name))

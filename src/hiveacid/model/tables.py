@@ -241,6 +241,21 @@ class Table:
         """Names of the partition columns."""
         return tuple(column.name for column in self.partition_columns)
 
+    @property
+    def bucket_columns(self) -> tuple[str, ...]:
+        """Names of the columns that tell a row's bucket; none where nothing tells it."""
+        return () if self.bucket is None else self.bucket.columns
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return tuple(column.name for column in self.all_columns)
+
+    @property
+    def types(self) -> Mapping[str, HiveType]:
+        """The types of all columns, by their names."""
+        return {column.name: column.type for column in self.all_columns}
+
 
 @dataclass(frozen=True, slots=True)
 class Partition:

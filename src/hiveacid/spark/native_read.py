@@ -108,7 +108,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
     schema = t.StructType([t.StructField(c.name, spark_type(c.type)) for c in table.columns])
     in_place: list[str] = []
     frames: list[DataFrame] = []
-    keys = [c.name for c in table.partition_columns]
+    keys = table.partition_keys
     with_keys = t.StructType(schema.fields + [t.StructField(key, t.StringType()) for key in keys])
     for part in parts:
         partition = part.partition

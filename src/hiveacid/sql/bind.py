@@ -159,7 +159,7 @@ def _joined(branches: list[Insert], names: Names) -> tuple[Insert, ...]:
     joined: dict[tuple[object, ...], Insert] = {}
     for number, branch in enumerate(branches):
         table = names.table(branch.table)
-        keys = {column.name for column in table.partition_columns} if table else set()
+        keys = set(table.partition_keys) if table else set()
         place: tuple[object, ...] = (
             branch.table,
             branch.overwrite,
@@ -179,8 +179,7 @@ def _joined(branches: list[Insert], names: Names) -> tuple[Insert, ...]:
 def _rows(body: Insert, rows: ParsedRows, table: Table, splicer: Splicer) -> Query:
     columns: tuple[str, ...] = body.columns
     if not columns:
-        all_names = (column.name for column in table.all_columns)
-        columns = tuple(name for name in all_names if name not in body.partition)
+        columns = tuple(name for name in table.column_names if name not in body.partition)
     cells = [
         [_value(*cell, table, splicer) for cell in zip_longest(row, columns[: len(row)])]
         for row in rows.rows
@@ -349,7 +348,7 @@ def _clause(clause: MergeClause, texts: _Texts) -> MergeClause:
     if isinstance(clause, (MatchedUpdate, NotMatchedBySourceUpdate)):
         changes["assignments"] = texts.of_pairs(clause.assignments)
     elif isinstance(clause, NotMatchedInsert):
-        columns = clause.columns or tuple(column.name for column in texts.table.all_columns)
+        columns = clause.columns or texts.table.column_names
         places = zip_longest(columns[: len(clause.values)], clause.values)
         changes["values"] = tuple(texts.of(value, column) for column, value in places)
     return dataclasses.replace(clause, **changes)  # type: ignore[arg-type]

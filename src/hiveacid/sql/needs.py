@@ -72,9 +72,8 @@ class Conditions:
 
     def of(self, scope: Scope, relation: Relation, table: Table) -> Predicate:
         """What a row of the table must meet to change anything in the query."""
-        types = {column.name: column.type for column in table.all_columns}
         place = (table.name.database, table.name.table) if relation.alias_at is not None else None
-        return typed(self._on(scope, relation, set(types), place=place), types)
+        return typed(self._on(scope, relation, set(table.types), place=place), table.types)
 
     def _on(
         self,
@@ -129,8 +128,7 @@ def condition_on(
     """The part of a condition that is about one table, called ``label`` there; ``whole_name``
     says that ``database.table.column`` means it, too.
     """
-    types = {column.name: column.type for column in table.all_columns}
-    return typed(parse_condition(text, _column_of_table(table, label, whole_name)), types)
+    return typed(parse_condition(text, _column_of_table(table, label, whole_name)), table.types)
 
 
 def exact_condition(
@@ -139,18 +137,16 @@ def exact_condition(
     """The predicate that says all that a condition says; None where there is none. Arguments as
     ``condition_on``.
     """
-    types = {column.name: column.type for column in table.all_columns}
     try:
         found = parse_condition(text, _column_of_table(table, label, whole_name), strict=True)
     except (SqlSyntaxError, UnsupportedError):
         return None
-    return typed(found, types) if _is_typed(found, types) else None
+    return typed(found, table.types) if _is_typed(found, table.types) else None
 
 
 def _column_of_table(table: Table, label: str, whole_name: bool) -> ColumnOf:
     place = (table.name.database, table.name.table) if whole_name else None
-    names = {column.name for column in table.all_columns}
-    return _column_of(names, label, qualified_only=False, place=place)
+    return _column_of(table.column_names, label, qualified_only=False, place=place)
 
 
 def _is_typed(predicate: Predicate, types: Mapping[str, HiveType]) -> bool:
@@ -260,7 +256,6 @@ def lookup_of(query: str, table: Table) -> Lookup | None:
         label = name_of(cursor.next())
     if not cursor.accept("WHERE"):
         return None
-    all_names = [column.name for column in table.all_columns]
     column_of = _column_of_table(table, label, not has_alias)
     columns = [(column_of(parts), title) for parts, title in items]
     condition = exact_condition(
@@ -269,7 +264,7 @@ def lookup_of(query: str, table: Table) -> Lookup | None:
     known = tuple((name, title) for name, title in columns if name is not None)
     if condition is None or len(known) < len(columns):
         return None
-    return Lookup(known or tuple((name, name) for name in all_names), condition)
+    return Lookup(known or tuple((name, name) for name in table.column_names), condition)
 
 
 def _plain_items(cursor: Cursor) -> list[tuple[tuple[str, ...], str]] | None:

@@ -340,7 +340,7 @@ def _is_within(path: str, directories: Collection[str]) -> bool:
 def _with_partition_columns(table: Table, found: Sequence[FoundPartition]) -> Table:
     """Texts of the directories' names where nothing at all is declared."""
     names = tuple(name.lower() for name in found[0].names)
-    declared = tuple(column.name for column in table.partition_columns)
+    declared = table.partition_keys
     if not table.columns and not declared:
         text = PrimitiveType("string")
         return replace(table, partition_columns=tuple(Column(name, text) for name in names))

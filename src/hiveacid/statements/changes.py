@@ -480,7 +480,7 @@ def _key(table: Table, wanted: ChangeRange) -> tuple[str, ...]:
 
 
 def _columns(table: Table, names: Iterable[str] | None) -> frozenset[str]:
-    there = [column.name for column in table.all_columns]
+    there = table.column_names
     added = {field.name for field in CHANGE_FIELDS}
     if taken := added.intersection(there):
         raise InvalidInputError(

@@ -84,7 +84,7 @@ def check_assigned(columns: Sequence[str], table: Table) -> None:
         InvalidInputError: 10292 (partition column), 10302 (bucketing column), 10408 (unknown).
     """
     known = {column.name for column in table.columns}
-    partition = {column.name for column in table.partition_columns}
+    partition = set(table.partition_keys)
     for column in (name.lower() for name in columns):
         if column in partition:
             raise InvalidInputError(
@@ -93,7 +93,7 @@ def check_assigned(columns: Sequence[str], table: Table) -> None:
                 table=str(table.name),
                 column=column,
             )
-        if table.bucket is not None and column in table.bucket.columns:
+        if column in table.bucket_columns:
             raise InvalidInputError(
                 f"Updating values of bucketing columns is not supported. Column {column}.",
                 code=10302,
@@ -303,7 +303,7 @@ def columns_named(statement: Merge) -> set[str]:
 
 def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
     """Data has columns that nothing of it goes to."""
-    known = ", ".join(column.name for column in table.all_columns)
+    known = ", ".join(table.column_names)
     return InvalidInputError(
         f"The data has columns that would be lost: {', '.join(names)}; {table.name} has {known}",
         table=str(table.name),
@@ -313,7 +313,7 @@ def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
 
 
 def _check_column_list(columns: Sequence[str], table: Table) -> None:
-    known = {column.name for column in table.all_columns}
+    known = set(table.column_names)
     for column in columns:
         if column not in known:
             raise InvalidInputError(
@@ -330,7 +330,7 @@ def _check_partition(statement: Insert, table: Table) -> None:
     named = [name.lower() for name in (*statement.partition, *statement.dynamic_partition)]
     if not named:
         return
-    order = [column.name for column in table.partition_columns]
+    order = list(table.partition_keys)
     for name in named:
         if name not in order:
             raise InvalidInputError(

@@ -220,7 +220,7 @@ def _storage(table: Table) -> list[Row]:
         ("OutputFormat:", classes.output_format, None),
         ("Compressed:", "No", None),
         ("Num Buckets:", str(table.bucket.count if table.bucket else -1), None),
-        ("Bucket Columns:", _names(table.bucket.columns if table.bucket else ()), None),
+        ("Bucket Columns:", _names(table.bucket_columns), None),
         ("Sort Columns:", f"[{order}]", None),
     ]
 

@@ -204,16 +204,17 @@ def _images(table: Table, source: SourceRows, matched: _Matched) -> pa.Table:
     kept = pa.concat_tables(matched.kept)
     new = source.rows.select(list(source.assigned)).combine_chunks()
     new = new.take(pa.array(np.concatenate(matched.sources)))
-    names = [column.name for column in table.all_columns]
     return pa.table(
-        {name: (new if name in source.assigned else kept).column(name) for name in names}
+        {
+            name: (new if name in source.assigned else kept).column(name)
+            for name in table.column_names
+        }
     )
 
 
 def _fixed(table: Table, source: SourceRows) -> list[str]:
     """Partition and bucketing columns that the source has and a match may not change."""
-    buckets = () if table.bucket is None else table.bucket.columns
-    names = [*(column.name for column in table.partition_columns), *buckets]
+    names = (*table.partition_keys, *table.bucket_columns)
     given = source.rows.schema.names
     return [one for one in names if one in given and one not in source.on]
 
@@ -224,7 +225,7 @@ def _check_fixed(table: Table, source: SourceRows, old: pa.Table, by: Places) ->
     Raises:
         InvalidInputError: 10292, 10302 as Hive.
     """
-    partition = [column.name for column in table.partition_columns]
+    partition = table.partition_keys
     defaults = {c.name: default_partition_value(c.type) for c in table.partition_columns}
     for name in _fixed(table, source):
         given = source.rows.column(name).take(pa.array(by))
@@ -282,9 +283,8 @@ def key_predicate(keys: pa.Table | None, table: Table) -> Predicate:
     """What a row must meet to equal one of the keys: where to look for it."""
     if keys is None:
         return ANYTHING
-    kinds = {column.name: column.type for column in table.all_columns}
     parts = [_column_predicate(name, keys.column(name)) for name in keys.schema.names]
-    return typed(conjunction(tuple(parts)), kinds)
+    return typed(conjunction(tuple(parts)), table.types)
 
 
 def _column_predicate(name: str, values: pa.ChunkedArray) -> Predicate:
@@ -463,6 +463,5 @@ def plan(statement: ArrowChange, look: Look) -> ArrowDeleteWork | ArrowMergeWork
     if isinstance(statement, ArrowDelete):
         return ArrowDeleteWork(table, statement)
     if statement.inserts or statement.when_matched is WhenMatched.UPDATE:
-        columns = [column.name for column in table.all_columns]
-        refuse_what_needs_spark(table, columns)  # defaults only where rows are inserted
+        refuse_what_needs_spark(table, table.column_names)  # defaults only where rows are inserted
     return ArrowMergeWork(with_columns(table, statement.added), statement)

@@ -67,7 +67,7 @@ def evolved(context: ExecutionContext, statement: _Evolving, look: Look) -> _Evo
         return statement  # refused by its plan
     if isinstance(statement, Merge):
         return _evolved_merge(statement, table, _given(context, statement.source, look))
-    known = {column.name for column in table.all_columns}
+    known = set(table.column_names)
     if isinstance(statement.source, Query):
         if known.issuperset(name.lower() for name in statement.columns):
             return statement
@@ -93,7 +93,7 @@ def named(statement: Insert, look: Look) -> Insert:
         return statement
     table = look.definition(statement.table)
     names = source.schema.names
-    known = {column.name for column in table.all_columns}
+    known = set(table.column_names)
     others = [name for name in names if name not in known]
     if table.kind is TableKind.VIEW or known.issubset((*names, *statement.partition)):
         return statement
@@ -111,7 +111,7 @@ def added_columns(given: _Given, table: Table, *, wanted: Collection[str]) -> tu
             fields of a struct.
     """
     refuse_repeated([name for name, _ in given], "data", table)
-    known = {column.name: column.type for column in table.all_columns}
+    known = table.types
     added = []
     for name, type_of in given:
         if name in known:

@@ -88,7 +88,7 @@ def update_here(
     values = literal_columns([[literals[c.name] for c in assigned]], assigned)
     if values is None or len(assigned) < len(literals):
         return None
-    parts = _rows(job, plan, condition, columns={c.name for c in table.all_columns})
+    parts = _rows(job, plan, condition, columns=table.column_names)
     if parts is None:
         return None
     written = _deleted(parts, target=target, action=UPDATE)
@@ -155,8 +155,7 @@ def _rows(
         return None
     if not is_for_driver(plan, bytes_max=job.context.settings.reads_local_bytes):
         return None
-    kinds = {column.name: column.type for column in table.all_columns}
-    expression = expression_of(condition, kinds)
+    expression = expression_of(condition, table.types)
     reader = TableReader(plan.files, table, frozenset(columns), plan.snapshot.valid, row_ids=True)
     parts: list[Part] = []
     count = 0
@@ -297,7 +296,8 @@ def _is_plain(statement: Merge, table: Table) -> bool:
     updates = sum(isinstance(one, MatchedUpdate) for one in clauses)
     inserts = sum(isinstance(one, NotMatchedInsert) for one in clauses)
     known = all(isinstance(o, MatchedUpdate | MatchedDelete | NotMatchedInsert) for o in clauses)
-    placed = [*table.partition_columns, *_bucketing(table)]
+    buckets = {name.lower() for name in table.bucket_columns}
+    placed = [*table.partition_columns, *(c for c in table.columns if c.name in buckets)]
     return (
         bool(clauses)
         and known
@@ -305,15 +305,10 @@ def _is_plain(statement: Merge, table: Table) -> bool:
         and inserts <= 1
         and table.acid_mode is AcidMode.FULL
         and not (statement.tables or statement.evolve or statement.added)
-        and not (what_needs_spark(table, [c.name for c in table.all_columns]))
+        and not (what_needs_spark(table, table.column_names))
         and not not_null_columns(table)
         and all(is_decimal_or(_KEYS, one.type) for one in placed)
     )
-
-
-def _bucketing(table: Table) -> list[Column]:
-    names = set() if table.bucket is None else {name.lower() for name in table.bucket.columns}
-    return [column for column in table.columns if column.name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +332,10 @@ class _Reader:
             if isinstance(clause, MatchedUpdate):
                 given = dict(clause.assignments)
                 assigned = self._all(self.table.columns) if clause.all_columns else self._by(given)
-                partition = [column.name for column in self.table.partition_columns]
-                there = [name for name in partition if name in self.source]
+                there = [name for name in self.table.partition_keys if name in self.source]
                 fixed = dict(zip(there, there, strict=True)) if clause.all_columns else {}
             elif isinstance(clause, NotMatchedInsert):
-                names = clause.columns or tuple(c.name for c in self.table.all_columns)
+                names = clause.columns or self.table.column_names
                 values = dict(zip(names, clause.values, strict=False))
                 everything = self._all(self.table.all_columns)
                 inserted = everything if clause.all_columns else self._by(values)
@@ -364,7 +358,7 @@ class _Reader:
 
     def _on(self, text: object) -> dict[str, str] | None:
         pairs: dict[str, str] = {}
-        names = {column.name for column in self.table.all_columns}
+        names = set(self.table.column_names)
         if not isinstance(text, str):
             return None
         for part in re.split(r"\band\b", text, flags=re.IGNORECASE):
@@ -386,7 +380,7 @@ class _Reader:
         return dict(zip(names, names, strict=True)) if self.source.issuperset(names) else None
 
     def _by(self, values: Mapping[str, object]) -> dict[str, str] | None:
-        found, names = {}, {column.name for column in self.table.all_columns}
+        found, names = {}, set(self.table.column_names)
         for target, value in values.items():
             match = _VALUE.fullmatch(value) if isinstance(value, str) else None
             if match is None or target.lower() not in names:

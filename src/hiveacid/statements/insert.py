@@ -156,7 +156,7 @@ class InsertWork(Work):
     @property
     def partitions(self) -> tuple[str, ...] | None:
         """The static partition, where the statement names all of it."""
-        keys = [c.name for c in self.table.partition_columns]
+        keys = self.table.partition_keys
         if keys and all(key in self.static for key in keys):
             return (partition_name(keys, [self.static[key] for key in keys]),)
         return None

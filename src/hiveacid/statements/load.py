@@ -114,7 +114,7 @@ def _partition(table: Table, statement: Load) -> dict[str, str | None]:
             code=10090,
             table=str(table.name),
         )
-    keys = {column.name for column in table.partition_columns}
+    keys = set(table.partition_keys)
     names = [name.lower() for name, _ in statement.partition]
     shown = ", ".join(f"{name}={text}" for name, text in statement.partition)
     if names and not keys:

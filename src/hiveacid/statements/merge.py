@@ -188,7 +188,7 @@ def merge_events(job: Job, plan: ScanPlan, statement: Merge, source: DataFrame) 
     paired = _paired(job, plan, statement, source, views, aliases=aliases)
     source_columns = {name.lower() for name in source.columns}
     # with evolve a column that the source lacks keeps its value, or gets its default
-    lacking = {c.name for c in table.all_columns} - source_columns if statement.evolve else set()
+    lacking = set(table.column_names) - source_columns if statement.evolve else set()
     moves = _moves(table, source_columns, aliases=aliases)
     chosen = _with_clause(paired, statement.clauses, views, moves=moves)
     writing = {
@@ -256,7 +256,7 @@ def check_source(statement: Merge, columns: Sequence[str], table: Table) -> None
     """
     if not any(getattr(clause, "all_columns", False) for clause in statement.clauses):
         return
-    known = {column.name for column in table.all_columns} | columns_named(statement)
+    known = set(table.column_names) | columns_named(statement)
     lost = [name for name in columns if name.lower() not in known]
     if lost:
         raise extra_columns(lost, table)
@@ -267,9 +267,8 @@ def _moves(table: Table, given: Collection[str], *, aliases: tuple[str, str]) ->
     bucket, as 10292 and 10302 say of columns that are named.
     """
     keys = {column.name: column for column in table.partition_columns}
-    buckets = () if table.bucket is None else table.bucket.columns
     branches = []
-    for name in (name for name in (*keys, *buckets) if name in given):
+    for name in (name for name in (*keys, *table.bucket_columns) if name in given):
         old, new = (quoted(alias, name) for alias in aliases)
         default = default_partition_value(keys[name].type) if name in keys else None
         if default is not None:  # NULL is another word for the default partition
@@ -406,7 +405,7 @@ def _values(
         if clause.all_columns:
             expressions = from_source(table.all_columns)
         else:
-            names = clause.columns or tuple(c.name for c in table.all_columns)
+            names = clause.columns or table.column_names
             expressions = by_name(names, clause.values)
         return [
             expressions.get(c.name, default_expression(table, c.name)) for c in table.all_columns

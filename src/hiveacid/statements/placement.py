@@ -63,8 +63,8 @@ _Values = tuple[str | None, ...]
 
 def default_location(table: Table, values: _Values) -> str:
     """Where a partition lies that says nothing of it; the table's root where it has none."""
-    keys = [column.name for column in table.partition_columns]
     root = table.location.rstrip("/")
+    keys = table.partition_keys
     return f"{root}/{partition_name(keys, values)}" if keys else root
 
 
@@ -110,7 +110,7 @@ def under_known_names(
     for file in written.files:
         found = spelled.get(file.partition, [file.partition])
         if len(found) > 1 and file.kind is FileKind.DELETE:
-            keys = [column.name for column in table.partition_columns]
+            keys = table.partition_keys
             names = " and ".join(sorted(partition_name(keys, values) for values in found))
             raise UnsupportedError(
                 f"the partitions {names} of {table.name} have the same values",
@@ -225,8 +225,7 @@ class Placement:
         files of a table that lies there.
         """
         below = [file for file in files if file.partition not in self.elsewhere]
-        keys = [column.name for column in self.table.partition_columns]
-        yield (*self.files.at(self.table.location), keys, None, below)
+        yield (*self.files.at(self.table.location), self.table.partition_keys, None, below)
         for values, place in self.elsewhere.items():
             group = [replace(f, partition=()) for f in files if f.partition == values]
             yield (*self.files.at(place), (), values, group)

@@ -227,7 +227,7 @@ def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) 
     tails say. A table without transactions has no snapshot: its files may be anybody's.
     """
     columns = {one.column for one in wanted if one.column is not None}
-    types = {column.name: column.type for column in table.all_columns}
+    types = table.types
     context = reader.context
     if not table.is_transactional or not context.settings.count_from_statistics:
         return None

@@ -152,8 +152,9 @@ def show_tables(client: Client, statement: ShowTables | ShowViews) -> Listing:
 
 
 def _columns(metastore: Metastore, statement: ShowColumns) -> Listing:
-    names = tuple(column.name for column in metastore.get_table(statement.name).all_columns)
-    return _names("field", matching(names, statement.pattern))
+    return _names(
+        "field", matching(metastore.get_table(statement.name).column_names, statement.pattern)
+    )
 
 
 def _names(column: str, names: Iterable[str]) -> Listing:

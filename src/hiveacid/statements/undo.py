@@ -178,8 +178,7 @@ class UndoWork(Work):
         files = list(write_deletes(_gone(live_rows, comparison.taken).keys(), target=target).files)
         if deleted.num_rows:
             arrays = stored(self.table, deleted)
-            names = (column.name for column in self.table.all_columns)
-            check_not_null(self.table, zip(names, arrays, strict=True))
+            check_not_null(self.table, zip(self.table.column_names, arrays, strict=True))
             files += write_arrow(arrays, target=target).files
         return write_result(target, files)
 
@@ -221,7 +220,7 @@ class UndoWork(Work):
         """The rows of now of the partitions that the transaction changed, without those that it
         inserted and with those that it took away.
         """
-        table, names = self.table, [column.name for column in self.table.all_columns]
+        table, names = self.table, self.table.column_names
         plan = job.plan(table)
         reader = TableReader(job.files, table, frozenset(names), plan.snapshot.valid)
         parts = {one.part.partition.values: one.part for one in plan.parts}
@@ -279,10 +278,11 @@ class UndoWork(Work):
             return []
         told = [name for name in sought.schema.names if not sought[name].null_count]
         predicate = key_predicate(sought.select(told), self.table)
-        names = [column.name for column in self.table.all_columns]
         found: _Parts = []
         index = Keys(sought, key) if key else None
-        for values, rows in target_rows(job, self.table, predicate, columns=names):
+        for values, rows in target_rows(
+            job, self.table, predicate, columns=self.table.column_names
+        ):
             wanted = self._is_mine(rows)
             if index is not None:
                 at, _ = index.matches(rows)

@@ -160,8 +160,11 @@ class DeleteWork(Work):
         assert self.statement.where is not None
         views = job.temporary_views(self.statement.tables)
         alias = self.statement.alias or table.name.table
-        keys = {column.name for column in table.partition_columns}
-        wanted = None if self.statement.columns is None else self.statement.columns | keys
+        wanted = (
+            None
+            if self.statement.columns is None
+            else self.statement.columns.union(table.partition_keys)
+        )
         plan = job.plan(table, predicate=self.statement.predicate, columns=wanted)
         target = self.changes_target(job)
         here = delete_here(job, plan, self.statement.exact, target=target)

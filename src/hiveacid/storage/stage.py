@@ -236,7 +236,7 @@ class EventStage:
 
     def _write(self, stager: Stager, rows: pa.RecordBatch, number: int, last: _Row | None) -> _Row:
         target = self.target
-        names = [column.name for column in target.table.partition_columns]
+        names = target.table.partition_keys
         first_data = _FIRST_TEXT + len(names)
         texts = [column[0].as_py() for column in rows.columns[_FIRST_TEXT:first_data]]
         partition = partition_values(target, dict(zip(names, texts, strict=True)))

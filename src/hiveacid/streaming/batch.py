@@ -175,7 +175,7 @@ class TransactionBatch:
             self.close()
 
     def _footprint(self) -> Footprint:
-        keys = [column.name for column in self.table.partition_columns]
+        keys = self.table.partition_keys
         is_static = bool(keys) and all(key in self._static for key in keys)
         only = (partition_name(keys, [self._static[key] for key in keys]),) if is_static else None
         return Footprint(reads=(), writes=(TableWrite(self.table, WriteKind.INSERT, only),))
@@ -249,7 +249,7 @@ def _record(txn: Transaction, table: Table, written: Mapping[Values, Written]) -
     # the files of a batch are no single commit's
     facts = CommitFacts(table.name, txn.write_id(table.name), "STREAM", rows, 0, 0, 0, size_bytes)
     txn.pending.facts.append(facts)
-    keys = [column.name for column in table.partition_columns]
+    keys = table.partition_keys
     names = {values: partition_name(keys, values) if keys else None for values in written}
     txn.record_write(table, list(names.values()), OperationType.INSERT)
     txn.record_statistics(

@@ -452,11 +452,11 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
                 table=str(self._name),
             )
         check_mode(table)
-        refuse_what_needs_spark(table, [column.name for column in table.all_columns])
+        refuse_what_needs_spark(table, table.column_names)
         normal_spec(table, self._partition)
         columns = self._columns_of(table)
         self._record_writer.check(columns)
-        keys = {column.name for column in table.partition_columns}
+        keys = set(table.partition_keys)
         defaults = {c.name: literal_default(table, c) for c in columns if c.name not in keys}
         self._absent = {n: one.as_py() for n, one in defaults.items() if one is not None}
         return table

@@ -329,7 +329,7 @@ class Reads:
         left_out: frozenset[str] = frozenset()
         # Thousands of names take time: only a serializable transaction notes what it left out.
         if self.is_serializable and chosen is not None and of is not None:
-            keys = [column.name for column in table.partition_columns]
+            keys = table.partition_keys
             left_out = frozenset(partition_name(keys, one.values) for one in of)
             left_out -= {partition_name(keys, one.values) for one in chosen}
         known = self._left_out.get(table.name)
@@ -402,7 +402,7 @@ class Pending:
 
     def with_columns(self, table: Table) -> Table:
         """The table as the commit will make it: with the columns that are to be appended."""
-        known = {column.name for column in table.all_columns}
+        known = set(table.column_names)
         new = [one for name, one in self.columns if name == table.name and one.name not in known]
         return replace(table, columns=(*table.columns, *new)) if new else table
 

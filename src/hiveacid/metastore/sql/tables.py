@@ -284,12 +284,11 @@ def _column_row(columns: int, column: Column, at: int) -> dict[str, Any]:
 
 
 def _insert_storage_details(unit: Unit, storage: int, table: Table) -> None:
-    bucket_columns = () if table.bucket is None else table.bucket.columns
     unit.insert(
         BUCKETING_COLS,
         [
             {"SD_ID": storage, "BUCKET_COL_NAME": name, "INTEGER_IDX": at}
-            for at, name in enumerate(bucket_columns)
+            for at, name in enumerate(table.bucket_columns)
         ],
     )
     unit.insert(

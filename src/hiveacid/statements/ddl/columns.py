@@ -196,8 +196,7 @@ def _change(
 def _bucketing(table: Table) -> list[tuple[int, HiveType]]:
     """Places and types of the columns that tell the bucket of a row."""
     places = {column.name: place for place, column in enumerate(table.columns)}
-    chosen = [places[name] for name in table.bucket.columns] if table.bucket else []
-    return [(place, table.columns[place].type) for place in chosen]
+    return [(places[name], table.types[name]) for name in table.bucket_columns]
 
 
 def _with_constraints(table: Table, added: Constraints) -> Table:

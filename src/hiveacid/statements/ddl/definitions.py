@@ -95,7 +95,7 @@ def with_file_settings(table: Table) -> Table:
     if table.acid_mode is AcidMode.NONE or table.format is not FileFormat.ORC:
         return table
     settings = {} if table.has_hive_3_names else {_CODEC: NEW_CODEC}
-    if table.acid_mode is AcidMode.FULL and table.bucket is not None and table.bucket.columns:
+    if table.acid_mode is AcidMode.FULL and table.bucket_columns:
         settings[_STRIPE] = str(_STRIPE_OF_BUCKETED)
     named = {key.lower() for key in table.properties}
     new = {key: text for key, text in settings.items() if key not in named}
@@ -123,8 +123,7 @@ def check_columns(columns: tuple[Column, ...], partition_columns: tuple[Column, 
 
 def _check_bucket_columns(table: Table) -> None:
     names = {column.name for column in table.columns}
-    wanted = () if table.bucket is None else table.bucket.columns
-    for column in (*wanted, *(column.name for column in table.sort_columns)):
+    for column in (*table.bucket_columns, *(column.name for column in table.sort_columns)):
         if column not in names:
             raise InvalidInputError(
                 f"Invalid column reference '{column}'", code=10002, column=column

@@ -329,7 +329,7 @@ def kept_partitions(
     if not table.partition_columns:
         return list(partitions)
     arrays = partition_arrays(partitions, table.partition_columns, by_path=by_path)
-    names = [column.name for column in table.partition_columns]
+    names = table.partition_keys
     if chosen is not None:
         places = pa.array(range(len(partitions)), pa.int64())
         rows = filtered(pa.table([*arrays, places], names=[*names, ""]), chosen)

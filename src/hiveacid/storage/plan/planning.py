@@ -149,8 +149,7 @@ def partitions_that_match(
     table: Table, partitions: Sequence[Partition], predicate: Predicate
 ) -> tuple[Partition, ...]:
     """The partitions that may hold a row which meets the predicate."""
-    names = {column.name for column in table.partition_columns}
-    if not names & columns_of(predicate):
+    if columns_of(predicate).isdisjoint(table.partition_keys):
         return tuple(partitions)
     return tuple(
         one for one in partitions if may_match(predicate, partition_ranges(table, one.values))
@@ -257,7 +256,7 @@ def _bucketing_values(
         return None
     if is_true(table.properties, HASHED_OTHERWISE):
         return None
-    types = {column.name: column.type for column in table.all_columns}
+    types = table.types
     kinds = tuple(types[name] for name in table.bucket.columns)
     choices: list[list[pa.Scalar]] = []
     for name, kind in zip(table.bucket.columns, kinds, strict=True):

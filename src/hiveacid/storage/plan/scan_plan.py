@@ -236,8 +236,7 @@ def _file(
         return None
     table = plan.snapshot.table
     places = {column.name: place for place, column in enumerate(table.columns)}
-    names = [column.name for column in table.partition_columns]
-    keys = dict(zip(names, part.part.partition.values, strict=True))
+    keys = dict(zip(table.partition_keys, part.part.partition.values, strict=True))
     facts: dict[str, ColumnFacts] = {}
     for column in wanted:
         if column.name in places:
