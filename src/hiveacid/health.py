@@ -257,16 +257,16 @@ def _forgotten(client: Client) -> Iterator[Finding]:
     for database in names:
         fs, root = client.files.at(database.location)
         for info in fs.list_directory(root):
-            path, name = fs.location_of(info.path), info.path.rpartition("/")[2]
+            path = fs.location_of(info.path)
             mine = f"{one_name(path)}/"
-            if not info.is_directory or is_hidden(name):
+            if not info.is_directory or is_hidden(info.name):
                 continue
             if not any(f"{one}/".startswith(mine) for one in known):
                 yield Finding(
                     "no table",
                     None,
                     None,
-                    f"a new table {database.name}.{name} is refused",
+                    f"a new table {database.name}.{info.name} is refused",
                     f"{path} is no table's, as where the process was killed that dropped it",
                     "remove it, or take it over (docs/takeover.md)",
                 )

@@ -381,9 +381,8 @@ class Cleaner:
             found = fs.list_directory(root)
             left = self._left_by_hive(table, fs, filter(orphans.may_be_hives, found), orphans)
             for info in (*filter(orphans.has, found), *left):
-                path = info.path.rpartition("/")[2]
-                entry = Entry(path, info.size_bytes, is_directory=info.is_directory)
-                self._remove(fs, root, path, (entry,))
+                entry = Entry(info.name, info.size_bytes, is_directory=info.is_directory)
+                self._remove(fs, root, info.name, (entry,))
                 removed.append(info.path)
         if not self._dry:
             self._end_uploads(sorted(f"{one.rstrip('/')}/" for one in locations), orphans)

@@ -128,28 +128,23 @@ class Orphans:
         """Whether it holds manifests of a statement of Hive's, which only its write id can tell to
         be over.
         """
-        return info.is_directory and parse_manifests_name(_name(info)) is not None
+        return info.is_directory and parse_manifests_name(info.name) is not None
 
     def has_hives(self, info: FileInfo, changed_ns: int, lists: Lists) -> bool:
         """Whether manifests are left by a statement that is over, and so for a while: one whose
         transaction was timed out may still be at work. ``changed_ns`` is when the last of them
         changed, ``lists`` are those of its table.
         """
-        name = parse_manifests_name(_name(info))
+        name = parse_manifests_name(info.name)
         if name is None or not 0 < changed_ns < self.unnamed_before_ns:
             return False
         return has_ended(name, lists.valid, lists.txns)
 
     def has(self, info: FileInfo) -> bool:
         """Whether an entry of a table's or partition's directory is an orphan."""
-        name = _name(info)
-        if not name.startswith(STAGING_PREFIX):
+        if not info.name.startswith(STAGING_PREFIX):
             return False
-        txn = parse_staging_name(name)
+        txn = parse_staging_name(info.name)
         if txn is None:
             return 0 < info.modified_ns < self.unnamed_before_ns
         return txn <= self.hwm and txn not in self.open
-
-
-def _name(info: FileInfo) -> str:
-    return info.path.rpartition("/")[2]

@@ -132,7 +132,7 @@ class _Explained:
                 yield self._preview(table, one, name_of_partition(table, one), gone)
         if table.partition_keys or table.acid_mode is AcidMode.NONE:
             fs, root = self.client.files.at(table.location)
-            names = (info.path.rpartition("/")[2] for info in fs.list_directory(root))
+            names = (info.name for info in fs.list_directory(root))
             staged = [name for name in names if name.startswith(SWEPT_PREFIXES)]
             if staged:
                 remove = tuple(name for name in staged if f"{root}/{name}" in gone)

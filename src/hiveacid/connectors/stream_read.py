@@ -378,7 +378,7 @@ def _changing(part: SnapshotPart, wanted: WriteIds, files: Files) -> Iterator[in
             yield int(name.min_write_id)
             continue
         for entry in fs.list_directory(f"{root}/{path}"):
-            if not entry.is_directory and entry.path.rpartition("/")[2].startswith("bucket_"):
+            if not entry.is_directory and entry.name.startswith("bucket_"):
                 found = deleting_write_ids(fs, entry.path)
                 yield from (one for one in found if one > wanted.low)
 

@@ -56,6 +56,11 @@ class Entry:
     marker: str | None = None
     modified_ns: int = field(default=0, compare=False)
 
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
 
 @dataclass(slots=True)
 class _Group:
@@ -400,7 +405,7 @@ def _data_file(entry: Entry) -> DataFile:
     return DataFile(
         entry.path,
         entry.size_bytes,
-        bucket_of_file(_file_name(entry.path)),
+        bucket_of_file(entry.name),
         modified_ns=entry.modified_ns,
     )
 

@@ -103,7 +103,7 @@ def plain_files(listings: Listings) -> Iterator[Entry]:
 
 def has_originals(listings: Listings) -> bool:
     """Whether there are files outside all bases and deltas, or a compaction of such files."""
-    names = (entry.path.rpartition("/")[2] for entry in plain_files(listings))
+    names = (entry.name for entry in plain_files(listings))
     return any(one.is_of_originals for one in directories_of(listings)) or any(
         parse_original_file(name) is not None for name in names
     )

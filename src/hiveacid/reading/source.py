@@ -215,10 +215,9 @@ def _mode(entries: Sequence[Entry]) -> AcidMode:
     """Insert-only where no file may hold row events and none lies outside bases and deltas."""
     for entry in entries:
         first, _, rest = entry.path.partition("/")
-        name = entry.path.rpartition("/")[2]
-        if entry.is_directory or is_hidden(name) or is_marker(name):
+        if entry.is_directory or is_hidden(entry.name) or is_marker(entry.name):
             continue
-        if not rest or not looks_acid(first) or name.startswith(BUCKET_PREFIX):
+        if not rest or not looks_acid(first) or entry.name.startswith(BUCKET_PREFIX):
             return AcidMode.FULL
     return AcidMode.INSERT_ONLY
 

@@ -258,7 +258,7 @@ def admit(
             metastore.seed_write_id(table.name, takeover.highest_write_id)
         return
     before = () if instead_of is None else _entries(*context.files.at(instead_of))
-    known = set(filter(looks_acid, (entry.path.rpartition("/")[2] for entry in before)))
+    known = set(filter(looks_acid, (entry.name for entry in before)))
     for directory in directories:
         if directory.write_ids[1] > last:
             raise InvalidInputError(
@@ -292,7 +292,7 @@ def refuse_history(table: Table, files: Files) -> None:
 def _first_of_history(fs: FileSystem, path: str) -> str | None:
     """The first base or delta; '' where there are other files, None where there is nothing."""
     entries = _entries(fs, path)
-    names = {entry.path.rpartition("/")[2]: entry for entry in entries}
+    names = {entry.name: entry for entry in entries}
     acid = [entry.path for name, entry in names.items() if entry.is_directory and looks_acid(name)]
     if acid:
         return min(acid)
@@ -364,8 +364,7 @@ def _of_partitions(
             of its column's type.
     """
     for entry in fs.list_directory(root or "/"):
-        name = entry.path.rpartition("/")[2]
-        if looks_acid(name) or not (entry.is_directory or is_hidden(name)):
+        if looks_acid(entry.name) or not (entry.is_directory or is_hidden(entry.name)):
             raise InvalidInputError(
                 f"{entry.path} is outside of all partitions of {table.name}",
                 table=str(table.name),
@@ -401,10 +400,7 @@ def _with_kind(
             "TBLPROPERTIES ('transactional'='true').",
         )
     names = [
-        entry.path.rpartition("/")[2]
-        for entries in listings.values()
-        for entry in entries
-        if not entry.is_directory
+        entry.name for entries in listings.values() for entry in entries if not entry.is_directory
     ]
     is_full = has_originals(listings) or any(
         name.startswith((BUCKET_PREFIX, VERSION_FILE)) for name in names

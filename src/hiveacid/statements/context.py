@@ -449,6 +449,5 @@ def check_given_out(txn: Transaction, table: Table) -> None:
 def _without_a_row(fs: FileSystem, root: str, location: str) -> Iterator[str]:
     """Locations that are partitions by their names, whether or not the catalog has them."""
     for info in fs.list_directory(root):
-        name = info.path.rpartition("/")[2]
-        if info.is_directory and may_be_partition(name):
-            yield f"{location.rstrip('/')}/{name}"
+        if info.is_directory and may_be_partition(info.name):
+            yield f"{location.rstrip('/')}/{info.name}"

@@ -122,7 +122,7 @@ def _check_nothing_there(context: ExecutionContext, statement: CreateTable) -> N
     if statement.location is None:
         return
     fs, path = context.files.at(statement.location)
-    if any(not is_hidden(one.path.rpartition("/")[2]) for one in fs.list_directory(path)):
+    if any(not is_hidden(one.name) for one in fs.list_directory(path)):
         raise InvalidInputError(
             "CREATE-TABLE-AS-SELECT cannot create table with location to a non-empty directory. "
             f"Path: {statement.location}",

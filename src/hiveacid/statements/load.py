@@ -148,7 +148,7 @@ def _found(statement: Load, place: str, fs: FileSystem, path: str) -> tuple[File
     path = path.rstrip("/")
     if any(letter in path for letter in "*?["):
         parent, _, pattern = path.rpartition("/")
-        found = [e for e in fs.list_directory(parent) if fnmatchcase(_name(e.path), pattern)]
+        found = [e for e in fs.list_directory(parent) if fnmatchcase(e.name, pattern)]
     elif fs.is_directory(path):
         found = list(fs.list_directory(path))
     else:
@@ -156,7 +156,7 @@ def _found(statement: Load, place: str, fs: FileSystem, path: str) -> tuple[File
         found = [entry for entry in fs.list_directory(parent) if entry.path == path]
     if not found:
         raise _nothing_there(statement, place)
-    return tuple(entry for entry in found if not is_hidden(_name(entry.path)))
+    return tuple(entry for entry in found if not is_hidden(entry.name))
 
 
 def _nothing_there(statement: Load, place: str) -> InvalidInputError:
@@ -184,10 +184,6 @@ class _Source:
                     and not any(map(is_hidden, entry.path[len(above.path) :].split("/")))
                 ]
         return tuple(sorted(files, key=lambda entry: path_order(entry.path)))
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _check_format(source: _Source, files: Sequence[FileInfo], table: Table) -> None:
@@ -299,7 +295,7 @@ class LoadWork(Work):
         values = tuple(self.static[key] for key in self.table.partition_keys)
         written = []
         for number, file in enumerate(files):
-            name = _name(file.path)
+            name = file.name
             if self.table.acid_mode is AcidMode.FULL:
                 name = original_name(self.table, number)
             staged = f"{staging}/load-{number:06d}"

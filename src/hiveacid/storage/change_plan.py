@@ -269,7 +269,7 @@ def _is_within(inner: BaseName | DeltaName, outer: BaseName | DeltaName) -> bool
 
 def _files(fs: FileSystem, root: str, path: str) -> tuple[DataFile, ...]:
     entries = fs.list_directory(f"{root.rstrip('/')}/{path}")
-    named = [(entry, entry.path.rpartition("/")[2]) for entry in entries if not entry.is_directory]
+    named = [(entry, entry.name) for entry in entries if not entry.is_directory]
     return tuple(
         DataFile(
             f"{path}/{name}",

@@ -59,6 +59,11 @@ class FileInfo(NamedTuple):
     size_bytes: int
     modified_ns: int = 0
 
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
 
 class FileSystem:
     """Files of one file system; all paths are absolute within it, ``/`` separated.

@@ -71,7 +71,7 @@ def numbered_directories(files: Files, locations: Iterable[str]) -> Iterator[tup
         except MissingFileError:
             continue
         for info in entries:
-            name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
+            name = parse_directory(info.name) if info.is_directory else None
             if name is not None:
                 last = name.write_id if isinstance(name, BaseName) else name.max_write_id
                 yield info.path, last, name.visibility_txn
@@ -199,12 +199,10 @@ def _refuse_file(fs: FileSystem, path: str) -> None:
 def _refuse_tables_within(fs: FileSystem, path: str) -> None:
     """A directory of tables, such as a warehouse, is no table: their rows would be mixed."""
     for info in fs.list_directory(path):
-        name = info.path.rpartition("/")[2]
-        if not info.is_directory or is_hidden(name) or looks_acid(name):
+        if not info.is_directory or is_hidden(info.name) or looks_acid(info.name):
             continue
         for inner in fs.list_directory(info.path):
-            below = inner.path.rpartition("/")[2]
-            if inner.is_directory and (looks_acid(below) or "=" in below):
+            if inner.is_directory and (looks_acid(inner.name) or "=" in inner.name):
                 raise FormatError(
                     f"{path} is no table, but holds the directory of one: {info.path}",
                     path=info.path,
@@ -217,7 +215,7 @@ def _walk(
     children = fs.list_directory(f"{root}/{relative}" if relative else root)
     nested = [
         name
-        for name in (info.path.rpartition("/")[2] for info in children if info.is_directory)
+        for name in (info.name for info in children if info.is_directory)
         if may_be_partition(name)
     ]
     for name in nested:
@@ -344,7 +342,7 @@ def list_settled(fs: FileSystem, path: str) -> tuple[Entry, ...]:
             entries = list_partition(fs, path)
             outermost = {entry.path.partition("/")[0] for entry in entries}
             listed = {name for name in outermost if looks_acid(name)}
-            there = {info.path.rpartition("/")[2] for info in fs.list_directory(path)}
+            there = {info.name for info in fs.list_directory(path)}
             if listed <= there and not any(map(_is_compacted, there - listed)):
                 return entries
     raise SnapshotExpiredError(
@@ -380,7 +378,7 @@ def missing_or_expired(fs: FileSystem, error: MissingFileError) -> StorageError:
     at = max((i for i, part in enumerate(parts[:-1]) if parse_directory(part)), default=None)
     root = "/".join(parts[:-1] if at is None else parts[:at])
     try:
-        there = {info.path.rpartition("/")[2] for info in fs.list_directory(root)}
+        there = {info.name for info in fs.list_directory(root)}
     except StorageError:
         return error
     if not there or not is_replaced(None if at is None else parts[at], there):

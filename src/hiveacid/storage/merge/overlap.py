@@ -90,7 +90,7 @@ class _Directories:
         deltas: list[_Place] = []
         base = 0
         for info in fs.list_directory(path):
-            name = parse_directory(info.path.rpartition("/")[2]) if info.is_directory else None
+            name = parse_directory(info.name) if info.is_directory else None
             if isinstance(name, BaseName):
                 base = max(base, name.write_id)
             elif name is not None:

@@ -161,7 +161,7 @@ def with_free_names(
         directory = final_path(table_location, file, partition_columns).rpartition("/")[0]
         if directory not in taken:
             entries = fs.list_directory(directory)
-            taken[directory] = {entry.path.rpartition("/")[2] for entry in entries}
+            taken[directory] = {entry.name for entry in entries}
         name, copy = file.name, 0
         while name in taken[directory]:
             copy += 1
