@@ -135,12 +135,15 @@ class _Texts(ABC):
         """See ``RecordWriter``."""
         del absent
         rows = [_values(self._split(_text(line)), columns) for line in records]
-        return pa.table(
-            {
-                column.name: pa.array([row[at] for row in rows], pa.string())
-                for at, column in enumerate(columns)
-            }
-        )
+        try:
+            return pa.table(
+                {
+                    column.name: pa.array([row[at] for row in rows], pa.string())
+                    for at, column in enumerate(columns)
+                }
+            )
+        except UnicodeEncodeError as error:  # a str may hold what no text is made of
+            raise ConversionError(f"text is not UTF-8: {error}") from error
 
     @abstractmethod
     def _split(self, line: str) -> Sequence[str | None]:

@@ -122,6 +122,16 @@ def test_a_line_that_is_no_text_is_one_record_that_does_not_fit(acid: Session, w
     assert len(streamed(acid, "string", writer, lines, strict=False)) == 2
 
 
+@pytest.mark.parametrize("writer", [DelimitedWriter(), RegexWriter("(.),(.)")])
+def test_half_a_character_is_a_record_that_does_not_fit(acid: Session, writer: Any) -> None:
+    lines = "1,a\n2,\udcff\n3,c"  # as Python reads bytes with surrogateescape
+    with pytest.raises(ConversionError, match="UTF-8") as error:
+        streamed(acid, "string", writer, lines)
+    assert error.value.context["record"] == 1
+    acid.sql("drop table t")
+    assert len(streamed(acid, "string", writer, lines, strict=False)) == 2
+
+
 def test_what_a_record_lacks_does_not_depend_on_those_beside_it(acid: Session) -> None:
     acid.sql(
         "create table d (id int, n int default 7, s struct<x:int,y:int>)"
