@@ -1,48 +1,36 @@
-"""Databases and tables by name: their ids, or Hive's error; their definitions, each by one
-question; the sequence of catalog ids; where tables and partitions lie, and how one of them only
-claims a place; what the transaction tables do when one of them is dropped or renamed (metastore.md
-2.14).
+"""Databases and tables by name: their ids, or Hive's error; the sequence of catalog ids; where
+tables and partitions lie, and how one of them only claims a place; what the transaction tables do
+when one of them is dropped or renamed (metastore.md 2.14).
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import (
-    Select,
-    String,
     and_,
     bindparam,
-    cast,
     delete,
     literal,
-    literal_column,
     select,
-    union_all,
     update,
 )
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
-from hiveacid.errors import MetastoreError, NotFoundError, no_such_table
+from hiveacid.errors import NotFoundError, no_such_table
 from hiveacid.metastore.api import Claim, Place
 from hiveacid.metastore.sql.catalog_schema import (
-    BUCKETING_COLS,
-    COLUMNS_V2,
     DBS,
-    PARTITION_KEYS,
     PARTITIONS,
     SDS,
     SEQUENCE_TABLE,
-    SORT_COLS,
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.dialect import Answer, Row
+from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.engine import Unit
 from hiveacid.metastore.sql.schema import (
     COMPACTION_METRICS_CACHE,
@@ -57,19 +45,11 @@ from hiveacid.metastore.sql.schema import (
     TXN_TO_WRITE_ID,
     WRITE_SET,
 )
-from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.tables import (
     RENAMING_TO,
-    STORAGE_CLASSES,
-    BucketSpec,
-    Column,
-    FileFormat,
-    SortColumn,
-    Table,
     TableKind,
     TableName,
 )
-from hiveacid.model.types import parse_type
 
 CATALOG: Final = "hive"
 _DATABASE: Final = select(DBS.c.DB_ID).where(
@@ -301,177 +281,3 @@ def claim_place(unit: Unit, claim: Claim | None) -> None:
     if claim is not None:
         take_ids(unit, "MTable", 0)
         claim(read_places(unit))
-
-
-_COMMENT: Final = "comment"
-_BUCKETING_VERSION: Final = "bucketing_version"
-
-
-_FORMATS: Final = {classes.input_format: kind for kind, classes in STORAGE_CLASSES.items()}
-
-
-def stored_parameters(table: Table) -> dict[str, str]:
-    """The TABLE_PARAMS of a table: its properties, comment and bucketing version."""
-    parameters = dict(table.properties)
-    if table.comment is not None:
-        parameters[_COMMENT] = table.comment
-    if table.bucket is not None:
-        parameters[_BUCKETING_VERSION] = str(table.bucket.version)
-    if table.kind is TableKind.EXTERNAL:
-        parameters.setdefault("EXTERNAL", "TRUE")
-    return parameters
-
-
-def _column(row: Row) -> Column:
-    name, type_text, comment = row
-    return Column(name, parse_type(type_text), comment)
-
-
-def _format(name: TableName, kind: str, input_format: str | None) -> FileFormat:
-    if input_format is None or kind == TableKind.VIEW.value:
-        return FileFormat.ORC
-    found = _FORMATS.get(input_format)
-    if found is None:
-        raise MetastoreError(
-            f"Table {name} has the input format {input_format}, which is not supported",
-            table=str(name),
-            found=input_format,
-        )
-    return found
-
-
-# -------------------------------------------------------------------- definitions
-# The definition of a table or view: all of its rows by one question, and what they make.
-
-
-_T = TBLS.c
-_NOTHING: Final[ColumnElement[Any]] = literal_column("NULL")
-_HEAD, _COLUMN, _KEY, _PARAM, _BUCKET, _SORT = range(6)
-_FACTS: Final = (
-    _T.TBL_ID,
-    _T.OWNER,
-    _T.CREATE_TIME,
-    _T.TBL_TYPE,
-    _T.VIEW_ORIGINAL_TEXT,
-    _T.VIEW_EXPANDED_TEXT,
-    SDS.c.LOCATION,
-    SDS.c.INPUT_FORMAT,
-    SDS.c.NUM_BUCKETS,
-)
-
-
-def _part_of_definition(
-    kind: int, table: SqlTable | None, *columns: ColumnElement[Any], on: ColumnElement[bool] | None
-) -> Select[Any]:
-    """Rows of one kind: its number, an index and three values, then the facts of the table."""
-    source: Any = TBLS.join(SDS, SDS.c.SD_ID == _T.SD_ID)
-    if table is not None:
-        source = source.join(table, on)
-    padded = (*columns, *(_NOTHING,) * (4 - len(columns)))
-    facts = _FACTS if table is None else (_NOTHING,) * len(_FACTS)
-    return (
-        select(literal_column(str(kind)), *padded, *facts).select_from(source).where(*NAMED_TABLE)
-    )
-
-
-# One statement for all of a definition: definitions are read all the time, and a single statement
-# sees one state of the database.
-_DEFINITION: Final = union_all(
-    _part_of_definition(_HEAD, None, literal_column("0"), on=None),
-    _part_of_definition(
-        _COLUMN,
-        COLUMNS_V2,
-        COLUMNS_V2.c.INTEGER_IDX,
-        COLUMNS_V2.c.COLUMN_NAME,
-        COLUMNS_V2.c.TYPE_NAME,
-        COLUMNS_V2.c.COMMENT,
-        on=COLUMNS_V2.c.CD_ID == SDS.c.CD_ID,
-    ),
-    _part_of_definition(
-        _KEY,
-        PARTITION_KEYS,
-        PARTITION_KEYS.c.INTEGER_IDX,
-        PARTITION_KEYS.c.PKEY_NAME,
-        PARTITION_KEYS.c.PKEY_TYPE,
-        PARTITION_KEYS.c.PKEY_COMMENT,
-        on=PARTITION_KEYS.c.TBL_ID == _T.TBL_ID,
-    ),
-    _part_of_definition(
-        _PARAM,
-        TABLE_PARAMS,
-        literal_column("0"),
-        TABLE_PARAMS.c.PARAM_KEY,
-        TABLE_PARAMS.c.PARAM_VALUE,
-        on=TABLE_PARAMS.c.TBL_ID == _T.TBL_ID,
-    ),
-    _part_of_definition(
-        _BUCKET,
-        BUCKETING_COLS,
-        BUCKETING_COLS.c.INTEGER_IDX,
-        BUCKETING_COLS.c.BUCKET_COL_NAME,
-        on=BUCKETING_COLS.c.SD_ID == _T.SD_ID,
-    ),
-    _part_of_definition(
-        _SORT,
-        SORT_COLS,
-        SORT_COLS.c.INTEGER_IDX,
-        SORT_COLS.c.COLUMN_NAME,
-        cast(SORT_COLS.c.ORDER, String),
-        on=SORT_COLS.c.SD_ID == _T.SD_ID,
-    ),
-)
-
-
-def ask_definition(unit: Unit, name: TableName) -> Answer:
-    """Ask for the rows of a table's definition."""
-    return unit.ask(_DEFINITION, database=name.database, table=name.table)
-
-
-def read_definition(name: TableName, asked: Answer) -> Table | None:
-    """The table's definition, None where there is none of the name."""
-    rows = asked.rows()
-    statistics = {row[2]: row[3] for row in rows if _is_statistic(row)}
-    definition = _built(name, tuple(tuple(row) for row in rows if not _is_statistic(row)))
-    if definition is None:
-        return None
-    return replace(definition, properties={**definition.properties, **statistics})
-
-
-def _is_statistic(row: Row) -> bool:
-    return row[0] == _PARAM and row[2] in STATISTICS_KEYS
-
-
-@functools.lru_cache(maxsize=256)
-def _built(name: TableName, rows: tuple[Row, ...]) -> Table | None:
-    """A definition without statistics: it changes seldom, and is asked for by each statement."""
-    kinds: tuple[list[Row], ...] = ([], [], [], [], [], [])
-    for kind, _, *values in sorted(rows, key=itemgetter(0, 1)):
-        kinds[kind].append(tuple(values))
-    if not kinds[_HEAD]:
-        return None
-    (number, owner, created_s, kind, text, expanded, location, input_format, buckets) = kinds[
-        _HEAD
-    ][0][3:]
-    properties = {row[0]: row[1] for row in kinds[_PARAM]}
-    comment = properties.pop(_COMMENT, None)
-    bucket = None
-    if kinds[_BUCKET] and buckets > 0:
-        version = int(properties.get(_BUCKETING_VERSION, "1"))
-        bucket = BucketSpec(tuple(row[0] for row in kinds[_BUCKET]), buckets, version)
-    return Table(
-        name=name,
-        columns=tuple(_column(row[:3]) for row in kinds[_COLUMN]),
-        location=location or "",
-        partition_columns=tuple(_column(row[:3]) for row in kinds[_KEY]),
-        bucket=bucket,
-        sort_columns=tuple(SortColumn(row[0], row[1] == "0") for row in kinds[_SORT]),
-        format=_format(name, kind, input_format),
-        kind=TableKind(kind),
-        properties=properties,
-        comment=comment,
-        view_text=text,
-        owner=owner or "",
-        created_at_ms=created_s * 1000,
-        view_expanded=expanded,
-        id=number,
-    )

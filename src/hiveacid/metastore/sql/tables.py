@@ -29,19 +29,21 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
+from hiveacid.metastore.sql.definitions import (
+    ask_definition,
+    read_definition,
+    stored_parameters,
+)
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.history import keep_columns
 from hiveacid.metastore.sql.objects import (
     TableIds,
-    ask_definition,
     claim_place,
     database_id,
     find_table,
     forget_table,
     locked_table_ids,
-    read_definition,
     rename_table,
-    stored_parameters,
     take_ids,
 )
 from hiveacid.metastore.sql.partitions import delete_partitions
