@@ -181,7 +181,7 @@ def _default_location(metastore: Metastore, warehouse: str | None) -> tuple[str,
     """
     was_there = True
     try:
-        location = metastore.get_database(DEFAULT_DATABASE).location
+        database = metastore.get_database(DEFAULT_DATABASE)
     except NotFoundError:
         was_there = False
         if warehouse is None:
@@ -191,8 +191,9 @@ def _default_location(metastore: Metastore, warehouse: str | None) -> tuple[str,
             ) from None
         made = Database(DEFAULT_DATABASE, warehouse, "Default Hive database")
         metastore.create_database(made, if_not_exists=True)
-        location = metastore.get_database(DEFAULT_DATABASE).location
-    if warehouse is not None and one_name(warehouse) != one_name(location):
+        database = metastore.get_database(DEFAULT_DATABASE)
+    location = database.location
+    if warehouse is not None and one_name(warehouse) not in map(one_name, database.locations):
         raise InvalidInputError(
             f"The warehouse of the metastore {metastore.url} is {location}, not {warehouse}",
             note="leave warehouse out, or give CREATE DATABASE or CREATE TABLE a LOCATION",

@@ -252,10 +252,11 @@ def _findings(client: Client, compactor: Compactor) -> Iterator[Finding]:
 def _forgotten(client: Client) -> Iterator[Finding]:
     """Directories beside those of tables: what a DROP left whose process was killed."""
     names = [client.metastore.get_database(one) for one in client.metastore.list_databases()]
-    locations = [one.location for one in client.own.places()] + [one.location for one in names]
+    places = [(database, one) for database in names for one in database.locations]
+    locations = [one.location for one in client.own.places()] + [one for _, one in places]
     known = [one_name(location) for location in locations]
-    for database in names:
-        fs, root = client.files.at(database.location)
+    for database, place in places:
+        fs, root = client.files.at(place)
         for info in fs.list_directory(root):
             path = fs.location_of(info.path)
             mine = f"{one_name(path)}/"

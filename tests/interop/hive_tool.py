@@ -80,16 +80,14 @@ def _fetch(name: str, place: Path) -> None:
 
 
 def _take_schema(release: Path, *, version: str) -> None:
-    """The script that makes a metastore, out of the archive that has it."""
+    """The scripts that make a metastore, out of the archive that has them."""
+    names = {f"hive-schema-{SCHEMAS[version]}.{kind}.sql": kind for kind in ("derby", "postgres")}
     with tarfile.open(release) as archive:
-        (script,) = (
-            member
-            for member in archive.getmembers()
-            if member.name.endswith(f"/hive-schema-{SCHEMAS[version]}.derby.sql")
-        )
-        content = archive.extractfile(script)
-        assert content is not None
-        (home(version) / "schema.sql").write_bytes(content.read())
+        for member in archive.getmembers():
+            kind = names.get(member.name.rpartition("/")[2])
+            content = archive.extractfile(member) if kind else None
+            if content is not None:
+                (home(version) / f"{kind}.sql").write_bytes(content.read())
     release.unlink()
 
 
@@ -143,7 +141,8 @@ def _java(name: str) -> str:
 class HiveTool:
     """One version of Hive with a warehouse directory; ``answers`` is where ``!snap`` goes, ``root``
     a URL where tables are, if they are not on this machine's disk, and ``conf`` what Hadoop has to
-    know of that place.
+    know of that place. Its metastore is in Derby, or in PostgreSQL where the URL ``metastore`` says
+    (``jdbc:postgresql:``).
     """
 
     version: str
@@ -151,6 +150,7 @@ class HiveTool:
     answers: Path
     root: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
+    metastore: str = ""
 
     @property
     def warehouse(self) -> Path:
@@ -224,7 +224,8 @@ class HiveTool:
         yield f"-Dtool.version={self.version}"
         yield f"-Dtool.conf={conf}"
         yield f"-Dtool.warehouse={self.root}"
-        yield f"-Dtool.schema={place / 'schema.sql'}"
+        yield f"-Dtool.metastore={self.metastore}"
+        yield f"-Dtool.schema={place / ('postgres.sql' if self.metastore else 'derby.sql')}"
         yield from (f"-Dtool.set.{name}={text}" for name, text in self.conf.items())
         yield from ("-cp", os.pathsep.join(map(str, path)), "hiveacid.Tool")
 

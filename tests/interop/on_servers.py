@@ -29,12 +29,12 @@ from hiveacid.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ACID: Final = "stored as orc tblproperties ('transactional'='true')"
-_COLUMNS: Final = "id int, name string, pay decimal(9,2)"
+ACID: Final = "stored as orc tblproperties ('transactional'='true')"
+COLUMNS: Final = "id int, name string, pay decimal(9,2)"
 TABLES: Final = {
-    "flat": (_COLUMNS, "", ""),
-    "part": (_COLUMNS, "partitioned by (dept string)", ""),
-    "bucketed": (_COLUMNS, "", "clustered by (id) into 3 buckets"),
+    "flat": (COLUMNS, "", ""),
+    "part": (COLUMNS, "partitioned by (dept string)", ""),
+    "bucketed": (COLUMNS, "", "clustered by (id) into 3 buckets"),
 }
 """Columns, partition columns and buckets of the tables that Hive makes."""
 OURS: Final = "ours"
@@ -116,7 +116,7 @@ def outcomes(spark: SparkSession, scratch: Path, way: str) -> Iterator[tuple[str
         root = f"{place.root}/hive"
         tool = HiveTool("4.1", scratch / "hive", scratch / "answers", root, place.conf)
         tool.prepare()
-        yield f"Hive writes on {way}", _run(tool, _hive_writes(), "written")
+        yield f"Hive writes on {way}", run_hive(tool, hive_writes(), "written")
         with hiveacid.connect(
             spark,
             f"sqlite:///{scratch}/metastore.db",
@@ -128,28 +128,31 @@ def outcomes(spark: SparkSession, scratch: Path, way: str) -> Iterator[tuple[str
                 "hiveacid.retention_s": "0",
             },
         ) as acid:
-            acid.sql("create table numbers (id int, name string, pay decimal(9,2)) " + _ACID)
+            acid.sql("create table numbers (id int, name string, pay decimal(9,2)) " + ACID)
             acid.sql(f"insert into numbers values {NUMBERS}")
             for table in TABLES:
                 yield f"{table}: taken over", list(_taken_over(acid, tool, table))
-            acid.sql(f"create table {OURS} ({_COLUMNS}) partitioned by (dept string) {_ACID}")
-            _take(acid, OURS, WRITES)
+            acid.sql(f"create table {OURS} ({COLUMNS}) partitioned by (dept string) {ACID}")
+            carry_out(acid, OURS, WRITES)
             for table in (*TABLES, OURS):
                 with place.counted() as counts:
-                    _take(acid, table, CHANGES)
-                yield f"{table}: we change it", list(_same(acid, tool, table, "changed"))
+                    carry_out(acid, table, CHANGES)
+                yield (
+                    f"{table}: we change it",
+                    list(differs_from_twin(acid, tool, table, "changed")),
+                )
                 asked = ", ".join(f"{count} {verb}" for verb, count in sorted(counts.items()))
                 yield f"{table}: asked of the server: {asked or 'not counted'}", _too_many(counts)
             yield f"{COMPACTED}: we compact and clean it", list(_compacted(acid, tool))
             known = {table: _write_ids(acid, tool, table) for table in (*TABLES, OURS)}
             location = acid.table(OURS).definition.location
-            yield "Hive goes on", _run(tool, _hive_goes_on(known, location), "back")
+            yield "Hive goes on", run_hive(tool, _hive_goes_on(known, location), "back")
             for table in (*TABLES, OURS):
                 expected = HiveAnswer(tool.answers / f"{table}_twin.changed").rows(as_spark=True)
-                found = _values(HiveAnswer(tool.answers / f"{table}.read"))
+                found = values_of(HiveAnswer(tool.answers / f"{table}.read"))
                 yield (
                     f"{table}: Hive reads what we changed",
-                    list(differences(found, _plain(expected))),
+                    list(differences(found, plain(expected))),
                 )
                 for step in ("back", "major"):
                     answer = HiveAnswer(tool.answers / f"{table}.{step}")
@@ -158,60 +161,60 @@ def outcomes(spark: SparkSession, scratch: Path, way: str) -> Iterator[tuple[str
                 yield f"{table}: dropped", list(_dropped(acid, table))
 
 
-def _hive_writes() -> Iterator[str]:
+def hive_writes() -> Iterator[str]:
     """The tables, and copies of all four that get the same changes."""
-    yield f"create table numbers (id int, name string, pay decimal(9,2)) {_ACID}"
+    yield f"create table numbers (id int, name string, pay decimal(9,2)) {ACID}"
     yield f"insert into numbers values {NUMBERS}"
     for table, (columns, keys, buckets) in TABLES.items():
-        yield f"create table {table} ({columns}) {keys} {buckets} {_ACID}"
-        yield from _of(WRITES[:2], table)
+        yield f"create table {table} ({columns}) {keys} {buckets} {ACID}"
+        yield from statements_of(WRITES[:2], table)
         yield "!hook fail"
-        yield from _of(WRITES[:1], table)
+        yield from statements_of(WRITES[:1], table)
         yield "!hook off"
-        yield from _of(WRITES[2:], table)
+        yield from statements_of(WRITES[2:], table)
     yield "!compact flat major"
     yield "delete from flat where id = 1"
     for table in TABLES:
         yield f"!snap {table}.written {table}"
         columns, keys, _ = TABLES[table]
-        yield f"create table {table}_twin ({columns}) {keys} {_ACID}"
+        yield f"create table {table}_twin ({columns}) {keys} {ACID}"
         yield f"insert into {table}_twin select * from {table}"
-        yield from _of(CHANGES, f"{table}_twin")
+        yield from statements_of(CHANGES, f"{table}_twin")
         yield f"!snap {table}_twin.changed {table}_twin"
-    yield f"create table {OURS}_twin ({_COLUMNS}) partitioned by (dept string) {_ACID}"
-    yield from _of((*WRITES, *CHANGES), f"{OURS}_twin")
+    yield f"create table {OURS}_twin ({COLUMNS}) partitioned by (dept string) {ACID}"
+    yield from statements_of((*WRITES, *CHANGES), f"{OURS}_twin")
     yield f"!snap {OURS}_twin.changed {OURS}_twin"
 
 
 def _hive_goes_on(known: Mapping[str, range], place: str) -> Iterator[str]:
     """On the tables that we changed, and on ours."""
     keys = "partitioned by (dept string)"
-    yield f"create table {OURS} ({_COLUMNS}) {keys} stored as orc location '{place}' " + (
+    yield f"create table {OURS} ({COLUMNS}) {keys} stored as orc location '{place}' " + (
         "tblproperties ('transactional'='true')"
     )
     yield from known_write_ids(known, version="4.1")
     yield "set hive.msck.path.validation=ignore"
     for table in (*TABLES, OURS):
-        if _is_partitioned(table):
+        if is_partitioned(table):
             yield f"msck repair table {table}"
         yield f"!snap {table}.read {table}"
-        yield from _of(BACK, table)
+        yield from statements_of(BACK, table)
         yield f"!snap {table}.back {table}"
-        part = " dept=d1" if _is_partitioned(table) else ""
+        part = " dept=d1" if is_partitioned(table) else ""
         yield f"!compact {table} major{part}"
         yield f"!snap {table}.major {table}"
 
 
-def _is_partitioned(table: str) -> bool:
+def is_partitioned(table: str) -> bool:
     return table.startswith(("part", OURS))
 
 
-def _of(texts: tuple[str, ...], table: str) -> Iterator[str]:
-    more = ", concat('d', id % 4)" if _is_partitioned(table) else ""
+def statements_of(texts: tuple[str, ...], table: str) -> Iterator[str]:
+    more = ", concat('d', id % 4)" if is_partitioned(table) else ""
     return (text.format(t=table, more=more) for text in texts)
 
 
-def _run(tool: HiveTool, lines: Iterator[str], name: str) -> list[str]:
+def run_hive(tool: HiveTool, lines: Iterator[str], name: str) -> list[str]:
     said = tool.run(statements(list(lines)), name)
     return [line[:500] for line in said if line.startswith("ERROR") and BROKEN not in line]
 
@@ -229,12 +232,12 @@ def _taken_over(acid: Session, tool: HiveTool, table: str) -> Iterator[str]:
         bucketed_by=["id"] if buckets else (),
         buckets=3 if buckets else None,
     )
-    yield from differences(_ours(acid, table, answer), answer.rows(as_spark=True))
+    yield from differences(our_rows_of(acid, table, answer), answer.rows(as_spark=True))
 
 
-def _same(acid: Session, tool: HiveTool, table: str, step: str) -> Iterator[str]:
+def differs_from_twin(acid: Session, tool: HiveTool, table: str, step: str) -> Iterator[str]:
     twin = HiveAnswer(tool.answers / f"{table}_twin.{step}")
-    yield from differences(_plain(_ours(acid, table, twin)), _values(twin))
+    yield from differences(plain(our_rows_of(acid, table, twin)), values_of(twin))
 
 
 def _too_many(counts: Counter[str]) -> list[str]:
@@ -256,7 +259,7 @@ def _compacted(acid: Session, tool: HiveTool) -> Iterator[str]:
         for info in fs.list_recursive(path)
         if "/base_" not in info.path or "/_tmp" in info.path
     )
-    yield from _same(acid, tool, COMPACTED, "changed")
+    yield from differs_from_twin(acid, tool, COMPACTED, "changed")
 
 
 def _dropped(acid: Session, table: str) -> Iterator[str]:
@@ -265,14 +268,14 @@ def _dropped(acid: Session, table: str) -> Iterator[str]:
     yield from (f"{info.path} is left" for info in fs.list_recursive(path))
 
 
-def _ours(acid: Session, table: str, answer: HiveAnswer) -> Rows:
+def our_rows_of(acid: Session, table: str, answer: HiveAnswer) -> Rows:
     """By the two readers of ours, which agree."""
     names = ", ".join(name for name, _ in answer.shape.all)
     with acid.reading():
         without_spark = hiveacid.read_arrow(acid.table(table), row_ids=True).read_all()
         by_spark = acid.sql(f"select {names} from {table}").toArrow()
     rows = our_rows(without_spark, answer.shape)
-    assert _plain(rows) == sorted(our_rows(by_spark, answer.shape)), "Spark reads something else"
+    assert plain(rows) == sorted(our_rows(by_spark, answer.shape)), "Spark reads something else"
     return rows
 
 
@@ -287,8 +290,8 @@ def _read_back(answer: HiveAnswer) -> Iterator[str]:
     yield from differences(our_rows(read, answer.shape), answer.rows())
 
 
-def _take(acid: Session, table: str, texts: tuple[str, ...]) -> None:
-    for text in _of(texts, table):
+def carry_out(acid: Session, table: str, texts: tuple[str, ...]) -> None:
+    for text in statements_of(texts, table):
         acid.sql(text)
 
 
@@ -301,10 +304,10 @@ def _write_ids(acid: Session, tool: HiveTool, table: str) -> range:
     return range(first, acid.client.metastore.valid_write_ids((name,))[0].hwm + 1)
 
 
-def _values(answer: HiveAnswer) -> Rows:
-    return _plain(answer.rows(as_spark=True))
+def values_of(answer: HiveAnswer) -> Rows:
+    return plain(answer.rows(as_spark=True))
 
 
-def _plain(rows: Rows) -> Rows:
+def plain(rows: Rows) -> Rows:
     """Without row ids."""
     return sorted(row[3:] for row in rows)

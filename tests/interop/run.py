@@ -5,7 +5,8 @@
     python -m tests.interop.run --version 3.1            Hive 3.1: SELECT of our tables
     python -m tests.interop.run --way hdfs               one warehouse on HDFS, changed by both
     python -m tests.interop.run --way s3                 one warehouse on S3, changed by both
-    python -m tests.interop.run --ci                     tables of ours, one of each kind
+    python -m tests.interop.run --way metastore          one Metastore, Hive's own in PostgreSQL
+    python -m tests.interop.run --ci                     ours, one of each kind; one Metastore
     python -m tests.interop.run --random 7               a dozen random tables, by seed
     python -m tests.interop.run --keep DIR               leave warehouses, logs and answers there
 
@@ -25,7 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.interop import hive_wrote, on_servers, orc_tools, random_programs
+from scripts.changed import changed
+from tests.interop import hive_wrote, on_servers, one_metastore, orc_tools, random_programs
 from tests.interop.back_home import back_home
 from tests.interop.hive_tool import HiveIsMissingError, HiveTool
 from tests.interop.kinds import Kind
@@ -66,13 +68,13 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ways = ["ours", "hives", "both", "hdfs", "s3"]
+    ways = ["ours", "hives", "both", "hdfs", "s3", "metastore"]
     arguments.add_argument("--way", choices=ways, default="both")
     arguments.add_argument("--version", choices=["4.1", "3.1"], default="4.1")
     arguments.add_argument("--kinds", default="", help="names of kinds, comma between")
     arguments.add_argument("--scripts", default="", help="scripts of hive/, comma between")
     arguments.add_argument("--keep", help="an empty directory to leave everything in")
-    arguments.add_argument("--ci", action="store_true", help="ours only, one table of each kind")
+    arguments.add_argument("--ci", action="store_true", help="what .ci/run asks for")
     arguments.add_argument("--random", type=int, metavar="SEED", help="random tables instead")
     arguments.add_argument("--count", type=int, default=12, help="how many of them")
     return arguments.parse_args()
@@ -85,6 +87,8 @@ def _run(scratch: Path, given: argparse.Namespace) -> int:
     ways = []
     if given.way in ("hdfs", "s3"):
         ways.append(on_servers.outcomes(spark, scratch / given.way, given.way))
+    if given.way == "metastore" or (given.ci and {"metastore", "all"} & changed()):
+        ways.append(one_metastore.outcomes(spark, scratch / "metastore"))
     if given.way in ("ours", "both"):
         ways.append(_ours(spark, scratch / "ours", given))
     if given.way in ("hives", "both") and given.version == "4.1" and not given.ci:

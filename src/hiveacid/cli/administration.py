@@ -26,7 +26,7 @@ from hiveacid.cli.output import (
     required,
     to_json,
 )
-from hiveacid.errors import StorageError
+from hiveacid.errors import StorageError, UnsupportedError
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState
 from hiveacid.model.tables import LockId, TableName, TxnId
 
@@ -207,11 +207,11 @@ def _unknown_directories(metastore: Metastore) -> Iterator[str]:
 
     for database in metastore.list_databases():
         for name in metastore.list_tables(database):
-            table, files = metastore.get_table(TableName(database, name)), Files()
             try:
+                table, files = metastore.get_table(TableName(database, name)), Files()
                 yield from unknown_directories(metastore, files, table)
-            except StorageError as error:
-                yield f"{table.name} cannot be looked at: {error}"
+            except (StorageError, UnsupportedError) as error:  # noqa: PERF203 - one says nothing of others
+                yield f"{database}.{name} cannot be looked at: {error}"
 
 
 def _print_version(url: str, opening: str) -> None:

@@ -41,6 +41,7 @@ from hiveacid.errors import (
     MissingFileError,
     NotFoundError,
     StorageError,
+    UnsupportedError,
     tolerated,
 )
 from hiveacid.layout.compaction import CleaningPlan, Kept, floor_of, settled_aborts
@@ -173,14 +174,14 @@ class Cleaner:
         return tuple(removed)
 
     def all_tables(self) -> Iterator[Table]:
-        """Every table of the catalog.
+        """Every table of the catalog that hiveacid knows how to read.
 
         Raises:
             MetastoreError: the catalog could not be read.
         """
         for database in self._store.list_databases():
             for name in self._store.list_tables(database):
-                with suppress(NotFoundError):  # dropped meanwhile
+                with suppress(NotFoundError, UnsupportedError):  # dropped meanwhile; Hive's
                     table = self._store.get_table(TableName(database, name))
                     if table.kind is not TableKind.VIEW:
                         yield table

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -202,7 +203,10 @@ class _Catalog(Told):
         made = metastore.list_tables(database, without=CREATING)
         seen = self._acid.client.temporary.seen(database, made)
         names = matching(seen, pattern)
-        ours = [_entry(self._acid.table(written_text(TableName(database, n)))) for n in names]
+        ours = []
+        for name in names:
+            with suppress(UnsupportedError):  # of another format, in a Metastore of Hive's
+                ours.append(_entry(self._acid.table(written_text(TableName(database, name)))))
         rest = [one for one in listed if one.isTemporary or one.name not in names]
         return [*ours, *rest]
 

@@ -21,7 +21,7 @@ from sqlalchemy.schema import CreateColumn, Index, Table
 
 from hiveacid.clock import Clock
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError, UnsupportedError
-from hiveacid.metastore.sql import catalog_schema, schema
+from hiveacid.metastore.sql import beside_hive, catalog_schema, schema
 from hiveacid.metastore.sql.cleaning import SqlCleaning
 from hiveacid.metastore.sql.compactions import SqlCompactions
 from hiveacid.metastore.sql.conflicts import SqlCommits
@@ -55,13 +55,26 @@ class Opening(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a version added: tables, columns as ``table.column``."""
+    """What a version added: tables, columns as ``table.column``, indexes."""
 
     version: int
     tables: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
 
 
+OF_HIVE: Final = -1
+"""The version of what Hive's schematool makes: its tables, and none of ours."""
+_OF_OURS: Final = Migration(
+    1,
+    tables=("HIVEACID_VERSION",),
+    indexes=(
+        "HIVEACID_COMPLETED_NEWEST",
+        "HIVEACID_TXNS_STARTED",
+        "HIVEACID_WRITE_SET_TABLE",
+        "HIVEACID_WRITE_SET_TXN",
+    ),
+)
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration(2, tables=("TAB_COL_STATS", "PART_COL_STATS")),
     Migration(3, tables=("HIVEACID_STREAM_BATCHES",)),
@@ -95,6 +108,14 @@ def prepare(database: Database, opening: Opening) -> None:
         return
     if version is None and opening is not Opening.CREATE:
         raise no_metastore(database.url)
+    if version == OF_HIVE and opening is not Opening.UPGRADE:
+        raise MetastoreError(
+            f"{database.url} is the database of a Metastore of Hive's, to which nothing of hiveacid"
+            " was added yet",
+            note=f"`hiveacid metastore upgrade {database.url}` adds tables of its own, HIVEACID_..."
+            ", and four indexes; Hive's tables stay as they are",
+            url=database.url,
+        )
     if version is not None and opening is not Opening.UPGRADE:
         raise MetastoreError(
             f"The metastore {database.url} has schema version {version}, older than the version "
@@ -112,9 +133,12 @@ def prepare(database: Database, opening: Opening) -> None:
         else:
             _upgrade(unit, version)
             if wrong := _differences(unit):
+                found = f"schema version {version}, but not all of it"
+                if version == OF_HIVE:
+                    found = "the schema of another Hive than 4.1"
                 raise MetastoreError(
-                    f"The metastore {database.url} has schema version {version}, but not all of "
-                    f"it, and was left as it is: {', '.join(wrong)}",
+                    f"The metastore {database.url} has {found}, and was left as it is: "
+                    f"{', '.join(wrong)}",
                     url=database.url,
                     found=version,
                 )
@@ -152,9 +176,12 @@ def _differences(unit: Unit) -> tuple[str, ...]:
 def _version(database: Database, unit: Unit) -> int | None:
     """The version of the schema that is there, None where nothing is."""
     tables = database.dialect.table_names(unit.channel)
+    database.of_hive = beside_hive.KEY_CONSTRAINTS.name in tables
     if schema.HIVEACID_VERSION.name not in tables:
         if not tables:
             return None
+        if database.of_hive:
+            return OF_HIVE
         raise MetastoreError(
             f"{database.url} is not a metastore of hiveacid: it holds other tables "
             f"({', '.join(sorted(tables)[:3])}) and no {schema.HIVEACID_VERSION.name}",
@@ -187,7 +214,7 @@ def _seed(unit: Unit, name: str | None = None) -> None:
 
 
 def _upgrade(unit: Unit, version: int) -> None:
-    for migration in MIGRATIONS:
+    for migration in (_OF_OURS, *MIGRATIONS):
         if migration.version <= version:
             continue
         found = _Found(unit.connection)
@@ -198,6 +225,9 @@ def _upgrade(unit: Unit, version: int) -> None:
         for name in migration.columns:
             if not found.has("column", name):
                 _add_column(unit.connection, name)
+        for name in migration.indexes:
+            if not found.has("index", name):
+                _indexes()[name].create(unit.connection)
     unit.ask(update(schema.HIVEACID_VERSION).values(SCHEMA_VERSION=schema.SCHEMA_VERSION))
 
 
@@ -384,7 +414,11 @@ def _dialect(url: str, *, clock: Clock, options: MetastoreOptions) -> tuple[Dial
             raise InvalidInputError("The path of an SQLite metastore cannot have a '?'", url=url)
     kind = scheme.partition("+")[0].lower()
     if kind == "thrift":
-        raise UnsupportedError("A Hive metastore service (thrift://) is not built yet", url=url)
+        raise UnsupportedError(
+            "Hive's Metastore is not spoken to by its Thrift service",
+            note="Where its database is PostgreSQL, connect to that: docs/takeover.md.",
+            url=url,
+        )
     if kind in ("postgresql", "postgres"):
         return _postgres(f"{_POSTGRES}://{rest}", options=options)
     if kind != "sqlite":

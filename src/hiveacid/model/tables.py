@@ -65,6 +65,14 @@ RETENTION: Final = "hiveacid.retention"
 """A table property of ours: how long what a compaction replaced is kept, as ``12h`` or ``7d``."""
 HISTORY_RETENTION: Final = "hiveacid.history.retention"
 """A table property of ours: how long the records of its commits are kept."""
+CONSTRAINT_PREFIXES: Final = (
+    "hiveacid.not_null.",
+    "hiveacid.default.",
+    "hiveacid.default_name.",
+    "hiveacid.check.",
+    "hiveacid.key.",
+)
+"""With a column, or a name, after them table properties of ours: its constraints."""
 RENAMING_FROM: Final = "hiveacid.renaming_from"
 RENAMING_TO: Final = "hiveacid.renaming_to"
 """Table properties of ours, there while RENAME is at work: which directory moves, and where."""
@@ -156,12 +164,20 @@ class SortColumn:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database; ``location`` is a URI or an absolute path."""
+    """A database; ``location`` is a URI or an absolute path, ``managed_location`` that of its
+    managed tables where they have another one, as those of a Metastore of Hive 4.
+    """
 
     name: str
     location: str
     comment: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    managed_location: str | None = None
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """Where its tables go."""
+        return tuple(filter(None, (self.location, self.managed_location)))
 
 
 @dataclass(frozen=True, slots=True)

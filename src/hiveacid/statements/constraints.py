@@ -1,10 +1,10 @@
 """Constraints as table properties.
 
-Keys of ours (a Hive metastore keeps them in KEY_CONSTRAINTS): ``hiveacid.not_null.COLUMN`` = the
-constraint's name (``true`` for none given), ``hiveacid.default.COLUMN`` = the expression's text,
-``hiveacid.default_name.COLUMN`` = its name if one was given,
-``hiveacid.check.NAME`` = the condition's text, ``hiveacid.key.NAME`` = a primary, unique or foreign
-key as JSON, which is information only. They are not shown as table properties.
+Keys of ours: ``hiveacid.not_null.COLUMN`` = the constraint's name (``true`` for none given),
+``hiveacid.default.COLUMN`` = the expression's text, ``hiveacid.default_name.COLUMN`` = its name if
+one was given, ``hiveacid.check.NAME`` = the condition's text, ``hiveacid.key.NAME`` = a primary,
+unique or foreign key as JSON, which is information only. A Metastore of Hive's keeps all
+but the last in KEY_CONSTRAINTS. They are not shown as table properties.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.readable import decimal_text
-from hiveacid.model.tables import Column, Table
+from hiveacid.model.tables import CONSTRAINT_PREFIXES, Column, Table
 from hiveacid.model.types import parse_type
 from hiveacid.spark.session import single_quoted
 
@@ -39,13 +39,6 @@ class Constraints:
     names: Mapping[str, str] = field(default_factory=dict)
 
 
-CONSTRAINT_PREFIXES: Final = (
-    "hiveacid.not_null.",
-    "hiveacid.default.",
-    "hiveacid.default_name.",
-    "hiveacid.check.",
-    "hiveacid.key.",
-)
 _NOT_NULL, _DEFAULT, _DEFAULT_NAME, _CHECK, _KEY = CONSTRAINT_PREFIXES
 
 

@@ -52,9 +52,10 @@ from hiveacid.storage.locations import one_name
 _LOG = logging.getLogger(__name__)
 
 
-def table_location(database: Database, table: str) -> str:
+def table_location(database: Database, table: str, *, external: bool = False) -> str:
     """Where a table lies that says nothing of it."""
-    return f"{database.location.rstrip('/')}/{table}"
+    location = (not external and database.managed_location) or database.location
+    return f"{location.rstrip('/')}/{table}"
 
 
 def owns_files(table: Table) -> bool:

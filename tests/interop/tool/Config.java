@@ -76,7 +76,7 @@ final class Config {
         "hive.query.lifetime.hooks", "",
         "hive.query.results.cache.enabled", "false",
       },
-      { // the metastore, in Derby
+      { // the metastore, in Derby or where the caller says
         "hive.metastore.uris", "",
         "hive.metastore.schema.verification", "false",
         "metastore.schema.verification", "false",
@@ -85,7 +85,8 @@ final class Config {
         "metastore.compactor.connectionPool.maxPoolSize", "4",
         "javax.jdo.option.ConnectionURL", database(directory),
         "javax.jdo.option.ConnectionDriverName",
-        Tool.FOUR ? "org.apache.derby.iapi.jdbc.AutoloadedDriver" : "org.apache.derby.jdbc.EmbeddedDriver",
+        Schema.isPostgres() ? "org.postgresql.Driver"
+            : Tool.FOUR ? "org.apache.derby.iapi.jdbc.AutoloadedDriver" : "org.apache.derby.jdbc.EmbeddedDriver",
         "javax.jdo.option.ConnectionUserName", "APP",
         "javax.jdo.option.ConnectionPassword", "mine",
       },
@@ -99,6 +100,8 @@ final class Config {
   }
 
   private static String database(Path directory) {
+    Schema.url = System.getProperty("tool.metastore", "");
+    if (!Schema.url.isEmpty()) return Schema.url;
     System.setProperty("derby.stream.error.file", directory.resolve("derby.log").toString());
     System.setProperty("derby.system.home", directory.toString());
     System.setProperty("derby.system.durability", "test");

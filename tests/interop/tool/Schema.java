@@ -10,7 +10,7 @@ import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The metastore's database: an embedded Derby with Hive's own tables. */
+/** The metastore's database, with Hive's own tables: an embedded Derby, or a PostgreSQL that has the user APP. */
 final class Schema {
   static String url;
 
@@ -18,6 +18,10 @@ final class Schema {
 
   static Connection connect() throws SQLException {
     return DriverManager.getConnection(url, "APP", "mine");
+  }
+
+  static boolean isPostgres() {
+    return url.startsWith("jdbc:postgresql:");
   }
 
   /** Runs a statement; rows as lines. */
@@ -48,14 +52,17 @@ final class Schema {
         // no tables yet
       }
       for (String sql : statements(Files.readString(script))) statement.execute(sql);
-      if (four) for (String sql : FROM_4_0_TO_4_1) statement.execute(sql);
+      if (four) for (String sql : FROM_4_0_TO_4_1) {
+        // other databases have other indexes
+        statement.execute(isPostgres() ? sql.replace("drop index ", "drop index if exists ") : sql);
+      }
     }
   }
 
-  /** Statements of a script for Derby's own tool. */
+  /** Statements of a script for the database's own tool. */
   private static List<String> statements(String text) {
     StringBuilder kept = new StringBuilder();
-    text.lines().filter(line -> !line.strip().startsWith("--") && !line.strip().startsWith("/*"))
+    text.lines().filter(line -> !line.strip().startsWith("--") && !line.startsWith("\\") && !line.strip().startsWith("/*"))
         .forEach(line -> kept.append(line).append('\n'));
     List<String> found = new ArrayList<>();
     for (String sql : Script.split(kept.toString())) {

@@ -87,7 +87,7 @@ def test_a_directory_is_a_metastore_error(tmp_path: Path) -> None:
 
 
 def test_a_kind_to_come_says_so() -> None:
-    with pytest.raises(UnsupportedError, match="not built yet"):
+    with pytest.raises(UnsupportedError, match="by its Thrift service"):
         _open("thrift://host:9083")
 
 

@@ -9,7 +9,9 @@ from sqlalchemy import bindparam, delete, select, update
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError
 from hiveacid.metastore.api import Catalog
+from hiveacid.metastore.sql.beside_hive import delete_dependents
 from hiveacid.metastore.sql.catalog_schema import (
+    CTLGS,
     DATABASE_PARAMS,
     DBS,
     TABLE_PARAMS,
@@ -29,10 +31,12 @@ from hiveacid.model.tables import TableName
 _D = DBS.c
 _DP = DATABASE_PARAMS.c
 _DATABASE_NAMES: Final = select(_D.NAME).where(_D.CTLG_NAME == CATALOG).order_by(_D.NAME)
-_GET_DATABASE: Final = select(_D.DB_ID, _D.DB_LOCATION_URI, _D.DESC).where(
-    _D.NAME == bindparam("name"), _D.CTLG_NAME == CATALOG
+_GET_DATABASE: Final = (
+    select(_D.DB_ID, _D.DB_LOCATION_URI, _D.DESC, _D.DB_MANAGED_LOCATION_URI, CTLGS.c.LOCATION_URI)
+    .join_from(DBS, CTLGS, CTLGS.c.NAME == _D.CTLG_NAME, isouter=True)
+    .where(_D.NAME == bindparam("name"), _D.CTLG_NAME == CATALOG)
 )
-_DATABASE_HELD: Final = _GET_DATABASE.with_for_update()
+_DATABASE_HELD: Final = _GET_DATABASE.with_for_update(of=DBS)
 _DATABASE_PARAMS: Final = select(_DP.PARAM_KEY, _DP.PARAM_VALUE).where(_DP.DB_ID == bindparam("db"))
 _UPDATE_DATABASE: Final = (
     update(DBS)
@@ -51,6 +55,10 @@ _HAVING: Final = select(TBLS.c.TBL_NAME).where(
     TABLE_PARAMS.c.TBL_ID == TBLS.c.TBL_ID,
     TABLE_PARAMS.c.PARAM_KEY == bindparam("key"),
 )
+
+_NO_LOCATION: Final = "TBD"
+"""That of the catalog, until a service of Hive has begun on a schema that was upgraded."""
+_DEFAULT: Final = "default"
 
 
 class SqlDatabases(Part, Catalog):
@@ -88,6 +96,7 @@ class SqlDatabases(Part, Catalog):
                 )
             for table in tables:
                 delete_table(unit, TableName(name, table))
+            delete_dependents(unit, DB_ID=(found,))
             unit.ask(_DELETE_DATABASE_PARAMS, db=found)
             unit.ask(_DELETE_DATABASE, db=found)
 
@@ -127,9 +136,12 @@ class SqlDatabases(Part, Catalog):
 
 def _read_database(unit: Unit, name: str) -> model.Database:
     database_id(unit, name)
-    row = unit.rows(_GET_DATABASE, name=name.lower())[0]
-    params: dict[str, str] = dict(unit.rows(_DATABASE_PARAMS, db=row[0]))
-    return model.Database(name.lower(), row[1], row[2], params)
+    name = name.lower()
+    found, location, comment, managed, root = unit.rows(_GET_DATABASE, name=name)[0]
+    params: dict[str, str] = dict(unit.rows(_DATABASE_PARAMS, db=found))
+    if managed is None and root not in (None, _NO_LOCATION):
+        managed = root if name == _DEFAULT else f"{root.rstrip('/')}/{name}.db"
+    return model.Database(name, location, comment, params, managed)
 
 
 def _set_database_params(unit: Unit, found: int, database: model.Database) -> None:

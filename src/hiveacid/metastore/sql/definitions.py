@@ -9,16 +9,23 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Select, String, cast, literal_column, select, union_all
+from sqlalchemy import CompoundSelect, Select, String, cast, literal_column, select, union_all
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.expression import FromClause
 
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import UnsupportedError
+from hiveacid.metastore.sql.beside_hive import (
+    IS_SERDE_PROPERTY,
+    STORED_CONSTRAINTS,
+    constraint_rows,
+)
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
     COLUMNS_V2,
     PARTITION_KEYS,
     SDS,
+    SERDE_PARAMS,
+    SERDES,
     SORT_COLS,
     TABLE_PARAMS,
     TBLS,
@@ -46,9 +53,11 @@ _BUCKETING_VERSION: Final = "bucketing_version"
 _FORMATS: Final = {classes.input_format: kind for kind, classes in STORAGE_CLASSES.items()}
 
 
-def stored_parameters(table: Table) -> dict[str, str]:
+def stored_parameters(table: Table, *, of_hive: bool) -> dict[str, str]:
     """The TABLE_PARAMS of a table: its properties, comment and bucketing version."""
     parameters = dict(table.properties)
+    if of_hive:  # which keeps constraints in a table of their own
+        parameters = {k: v for k, v in parameters.items() if not k.startswith(STORED_CONSTRAINTS)}
     if table.comment is not None:
         parameters[_COMMENT] = table.comment
     if table.bucket is not None:
@@ -63,15 +72,24 @@ def _column(row: Row) -> Column:
     return Column(name, parse_type(type_text), comment)
 
 
-def _format(name: TableName, kind: str, input_format: str | None) -> FileFormat:
-    if input_format is None or kind == TableKind.VIEW.value:
+def _kind(name: TableName, kind: str) -> TableKind:
+    try:
+        return TableKind(kind)
+    except ValueError:
+        raise UnsupportedError(f"{name} is a {kind} of Hive's", table=str(name)) from None
+
+
+def _format(
+    name: TableName, kind: TableKind, input_format: str | None, serde: str | None
+) -> FileFormat:
+    if kind is TableKind.VIEW:
         return FileFormat.ORC
-    found = _FORMATS.get(input_format)
-    if found is None:
-        raise MetastoreError(
-            f"Table {name} has the input format {input_format}, which is not supported",
+    found = _FORMATS.get(input_format or "")
+    if found is None or serde != STORAGE_CLASSES[found].serde:
+        raise UnsupportedError(
+            f"Table {name} has the input format {input_format} and the SerDe {serde}, which "
+            "hiveacid does not read",
             table=str(name),
-            found=input_format,
         )
     return found
 
@@ -89,6 +107,7 @@ _FACTS: Final = (
     SDS.c.LOCATION,
     SDS.c.INPUT_FORMAT,
     SDS.c.NUM_BUCKETS,
+    SERDES.c.SLIB,
 )
 
 
@@ -102,6 +121,8 @@ def _part_of_definition(
     source: Any = TBLS.join(SDS, SDS.c.SD_ID == _T.SD_ID)
     if table is not None:
         source = source.join(table, on)
+    else:
+        source = source.join(SERDES, SERDES.c.SERDE_ID == SDS.c.SERDE_ID, isouter=True)
     padded = (*columns, *(_NOTHING,) * (4 - len(columns)))
     facts = _FACTS if table is None else (_NOTHING,) * len(_FACTS)
     return (
@@ -156,10 +177,27 @@ _DEFINITION: Final = union_all(
     ),
 )
 
+_OF_HIVE: Final[CompoundSelect[Any]] = union_all(
+    *_DEFINITION.selects,
+    _part_of_definition(
+        _PARAM,
+        SERDE_PARAMS,
+        literal_column("-1"),  # those of the table itself come after them, and win, as in Hive
+        SERDE_PARAMS.c.PARAM_KEY,
+        SERDE_PARAMS.c.PARAM_VALUE,
+        on=(SERDE_PARAMS.c.SERDE_ID == SDS.c.SERDE_ID) & IS_SERDE_PROPERTY,
+    ),
+    *(
+        _part_of_definition(_PARAM, source, literal_column("0"), key, value, on=on)
+        for source, key, value, on in constraint_rows()
+    ),
+)
+
 
 def ask_definition(unit: Unit, name: TableName) -> Answer:
     """Ask for the rows of a table's definition."""
-    return unit.ask(_DEFINITION, database=name.database, table=name.table)
+    definition = _OF_HIVE if unit.of_hive else _DEFINITION
+    return unit.ask(definition, database=name.database, table=name.table)
 
 
 def read_definition(name: TableName, asked: Answer) -> Table | None:
@@ -184,9 +222,9 @@ def _built(name: TableName, rows: tuple[Row, ...]) -> Table | None:
         kinds[kind].append(tuple(values))
     if not kinds[_HEAD]:
         return None
-    (number, owner, created_s, kind, text, expanded, location, input_format, buckets) = kinds[
-        _HEAD
-    ][0][3:]
+    number, owner, created_s, kind, text, expanded, *storage = kinds[_HEAD][0][3:]
+    location, input_format, buckets, serde = storage
+    which = _kind(name, kind)
     properties = {row[0]: row[1] for row in kinds[_PARAM]}
     comment = properties.pop(_COMMENT, None)
     bucket = None
@@ -200,8 +238,8 @@ def _built(name: TableName, rows: tuple[Row, ...]) -> Table | None:
         partition_columns=tuple(_column(row[:3]) for row in kinds[_KEY]),
         bucket=bucket,
         sort_columns=tuple(SortColumn(row[0], row[1] == "0") for row in kinds[_SORT]),
-        format=_format(name, kind, input_format),
-        kind=TableKind(kind),
+        format=_format(name, which, input_format, serde),
+        kind=which,
         properties=properties,
         comment=comment,
         view_text=text,

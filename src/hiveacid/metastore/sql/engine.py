@@ -77,6 +77,7 @@ class Unit:
         "channel",
         "connection",
         "dialect",
+        "of_hive",
         "options",
         "outlives_a_crash",
     )
@@ -90,6 +91,7 @@ class Unit:
         options: MetastoreOptions,
         begun_ms: int,
         compiled: WeakKeyDictionary[ClauseElement, _Compiled],
+        of_hive: bool,
     ) -> None:
         self.connection = connection
         self.channel = channel
@@ -97,6 +99,8 @@ class Unit:
         self.options = options
         self.begun_ms = begun_ms
         """When it began, by the clock handed in."""
+        self.of_hive = of_hive
+        """Whether the database is that of a Metastore of Hive's own, which works there, too."""
         self.outlives_a_crash = True
         """Whether anybody relies on it after the machine has lost its power; all who have a lock
         or only read are gone then. What is on disk later has it before it.
@@ -221,6 +225,8 @@ class Database:
         self.clock = clock
         self.options = options
         self.dialect = dialect
+        self.of_hive = False
+        """As ``Unit.of_hive``; known once its tables were looked at."""
         dialect.check_is_ours_or_new()
         self._engine = dialect.create_engine()
         self._driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
@@ -352,6 +358,7 @@ class Database:
             options=self.options,
             begun_ms=self.clock.now_ms(),
             compiled=self._compiled,
+            of_hive=self.of_hive,
         )
 
     def _roll_back(self, unit: Unit, error: BaseException) -> bool:

@@ -188,9 +188,13 @@ _DEDUPE: Final = tuple(
 
 
 class SqlHousekeeping(Part, OwnDatabase):
-    """The part of ``OwnDatabase`` that Hive's metastore does in the background."""
+    """The part of ``OwnDatabase`` that Hive's metastore does in the background. On its own
+    database it is left to it: its clients send heartbeats by its settings, which we do not know.
+    """
 
     def perform_timeouts(self) -> tuple[TxnId, ...]:
+        if self._db.of_hive:
+            return ()
         options = self._db.options
         with self._db.read() as unit:
             moments = {
@@ -270,18 +274,21 @@ class SqlHousekeeping(Part, OwnDatabase):
             return int(unit.now_ms - (last or 0))
 
     def is_served_by_hive(self) -> bool:
+        if self._db.of_hive:
+            return True
         with self._db.query() as unit:
             return unit.row(_HIVES_ALONE) is not None
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
         if self.begin_cycle(_MUTEX, interval_s=interval_s) is None:
             return False
-        self.perform_timeouts()
-        self.write_set_gc()
-        self.clean_txn_to_write_id()
-        self.clean_empty_txns()
-        self.dedupe_completed_components()
-        purge_history(self._db)
+        if not self._db.of_hive:
+            self.perform_timeouts()
+            self.write_set_gc()
+            self.clean_txn_to_write_id()
+            self.clean_empty_txns()
+            self.dedupe_completed_components()
+            purge_history(self._db)
         if self.begin_cycle(_HISTORY, interval_s=_HISTORY_S) is not None:
             forget_commits(self._db)
         return True

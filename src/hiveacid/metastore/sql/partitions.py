@@ -11,6 +11,11 @@ from hiveacid.errors import AlreadyExistsError, ConflictError, InvalidInputError
 from hiveacid.layout.directories import DEFAULT_PARTITION, partition_name
 from hiveacid.metastore.api import Catalog, Claim
 from hiveacid.metastore.sql import pins as past
+from hiveacid.metastore.sql.beside_hive import (
+    check_formats,
+    copy_serde_properties,
+    delete_dependents,
+)
 from hiveacid.metastore.sql.catalog_schema import (
     PARTITION_KEY_VALS,
     PARTITION_KEYS,
@@ -161,6 +166,7 @@ class SqlPartitions(Part, Catalog):
     def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
         with self._db.read() as unit:
             table, asked = ask_table(unit, name), _ask_list(unit, name)
+            check_formats(unit, name)
         found_table(table, name)
         return _listed(*asked)
 
@@ -177,6 +183,7 @@ class SqlPartitions(Part, Catalog):
 def delete_partitions(unit: Unit, parts: Any, storages: Any) -> None:
     """Delete what the catalog has of partitions; both are ids, or selections of ids."""
     serdes = select(SDS.c.SERDE_ID).where(SDS.c.SD_ID.in_(storages))
+    delete_dependents(unit, PART_ID=parts, SD_ID=storages, SD_ID_OID=storages, SERDE_ID=serdes)
     delete_column_statistics(unit, parts=parts)
     unit.ask(delete(SERDES).where(SERDES.c.SERDE_ID.in_(serdes)))
     unit.ask(delete(SDS).where(SDS.c.SD_ID.in_(storages)))
@@ -295,6 +302,7 @@ def _insert_partitions(unit: Unit, ids: TableIds, new: dict[str, Partition]) -> 
         )
     )
     unit.insert(SERDES, [{"SERDE_ID": serde, "SLIB": lib} for _, _, serde, _ in keyed])
+    copy_serde_properties(unit, ids.storage, [serde for _, _, serde, _ in keyed])
     unit.insert(
         SDS,
         [

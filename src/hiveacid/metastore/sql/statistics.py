@@ -196,6 +196,8 @@ class SqlStatistics(Part, OwnDatabase, Catalog):
 
     def row_count(self, name: TableName, valid: ValidWriteIdList) -> int | None:
         where = {"database": name.database, "table": name.table}
+        if self._db.of_hive:  # whose clients commit without a word about the rows
+            return None
         with self._db.read() as unit:
             is_there = unit.ask(_IS_THERE, **where)
             of_table = unit.ask(_TABLE_FACTS, **where, txn=0)
@@ -377,6 +379,8 @@ def _apply(unit: Unit, kept: _Kept, facts: _Facts, changes: Sequence[StatisticsC
             continue  # somebody else committed since the rows were looked at
         done = True
         parameters = changed(parameters, change)
+        if unit.of_hive:  # other clients of it commit without a word about the rows
+            parameters.pop(ACCURATE, None)
         if change.columns is not None:
             _set_columns(unit, kept, facts.owner, change.columns)
     if not done:

@@ -15,6 +15,11 @@ from sqlalchemy import (
 
 from hiveacid.errors import AlreadyExistsError, ConflictError, no_such_table
 from hiveacid.metastore.api import Catalog, Claim, OwnDatabase
+from hiveacid.metastore.sql.beside_hive import (
+    delete_dependents,
+    store_constraints,
+    store_serde_properties,
+)
 from hiveacid.metastore.sql.catalog_schema import (
     BUCKETING_COLS,
     CDS,
@@ -138,7 +143,9 @@ class SqlTables(Part, OwnDatabase, Catalog):
             )
             _insert_columns(unit, ids.columns, table)
             _insert_storage_details(unit, ids.storage, table)
-            _insert_details(unit, ids.table, table, but=STATISTICS_KEYS)
+            of_serde = store_serde_properties(unit, ids.serde, table.properties)
+            _insert_details(unit, ids.table, table, but=(*STATISTICS_KEYS, *of_serde))
+            store_constraints(unit, ids.table, ids.columns, table)
             claim_place(unit, claim)
             if moved and table.name == name:
                 keep_dropped(unit, ids.table, [WHOLE_TABLE])
@@ -161,7 +168,7 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
             return False
         raise _exists(table.name)
     forget_table(unit, table.name)
-    storage = insert_storage(unit, table)
+    storage, columns = insert_storage(unit, table)
     (found,) = take_ids(unit, "MTable", 1)
     created_s = (table.created_at_ms or unit.now_ms) // 1000
     row = {
@@ -177,6 +184,7 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
     }
     unit.insert(TBLS, [row | _kind_values(table)])
     _insert_details(unit, found, table)
+    store_constraints(unit, found, columns, table)
     return True
 
 
@@ -196,6 +204,9 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     parts = select(PARTITIONS.c.PART_ID).where(PARTITIONS.c.TBL_ID == ids.table)
     storages = select(PARTITIONS.c.SD_ID).where(PARTITIONS.c.TBL_ID == ids.table)
     delete_partitions(unit, parts, storages)
+    table, storage = (ids.table,), (ids.storage,)
+    delete_dependents(unit, TBL_ID=table, PARENT_TBL_ID=table, CHILD_TBL_ID=table)
+    delete_dependents(unit, SD_ID=storage, SD_ID_OID=storage)
     _delete_details(unit, ids)
     unit.ask(delete(TBLS).where(_T.TBL_ID == ids.table))
     unit.ask(delete(SDS).where(SDS.c.SD_ID == ids.storage))
@@ -208,8 +219,8 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     return True
 
 
-def insert_storage(unit: Unit, table: Table) -> int:
-    """Store the table's location, format, buckets and columns; the id of the storage."""
+def insert_storage(unit: Unit, table: Table) -> tuple[int, int]:
+    """Store the table's location, format, buckets and columns; the ids of storage and columns."""
     (columns,) = take_ids(unit, "MColumnDescriptor", 1)
     (serde,) = take_ids(unit, "MSerDeInfo", 1)
     (storage,) = take_ids(unit, "MStorageDescriptor", 1)
@@ -225,7 +236,7 @@ def insert_storage(unit: Unit, table: Table) -> int:
     }
     unit.insert(SDS, [row | _storage_values(table)])
     _insert_storage_details(unit, storage, table)
-    return storage
+    return storage, columns
 
 
 def _storage_values(table: Table) -> dict[str, Any]:
@@ -325,7 +336,7 @@ def _insert_details(unit: Unit, found: int, table: Table, *, but: Sequence[str] 
         TABLE_PARAMS,
         [
             {"TBL_ID": found, "PARAM_KEY": key, "PARAM_VALUE": value}
-            for key, value in stored_parameters(table).items()
+            for key, value in stored_parameters(table, of_hive=unit.of_hive).items()
             if key not in but
         ],
     )

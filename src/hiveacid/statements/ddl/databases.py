@@ -107,14 +107,14 @@ def drop_database(context: ExecutionContext, statement: DropDatabase, look: Look
     def run(_: Transaction) -> None:
         tables = [metastore.get_table(TableName(name, one)) for one in metastore.list_tables(name)]
         owned = [table for table in tables if owns_files(table)]
-        own = database.location.rstrip("/") != context.client.warehouse
+        own = [one for one in database.locations if one.rstrip("/") != context.client.warehouse]
         doomed = [table.location for table in owned if statement.cascade]
-        check_deletable(context.files, [*doomed, *([database.location] if own else [])])
+        check_deletable(context.files, [*doomed, *own])
         metastore.drop_database(name, cascade=statement.cascade)
         for table in owned:
             to_trash = goes_to_trash(table, purge=False)
             delete_location(context.files, table.location, to_trash=to_trash)
-        if own:
-            delete_location(context.files, database.location)
+        for location in own:
+            delete_location(context.files, location)
 
     return DdlPlan(footprint.drop_database(name), run)

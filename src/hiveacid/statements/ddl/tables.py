@@ -317,7 +317,8 @@ def definition_of(context: ExecutionContext, statement: CreateTable, look: Look)
     table = Table(
         name=statement.name,
         columns=statement.columns,
-        location=statement.location or table_location(database, statement.name.table),
+        location=statement.location
+        or table_location(database, statement.name.table, external=statement.external),
         partition_columns=statement.partition_columns,
         bucket=bucket,
         sort_columns=statement.sort_columns,

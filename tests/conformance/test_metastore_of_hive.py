@@ -1,0 +1,263 @@
+"""On the database of a Metastore of Hive's own (``make interop`` does so beside the real Hive)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import create_engine
+from tests.hives_schema import make_hives_own
+from tests.postgres import PostgresServer
+
+import hiveacid
+from hiveacid.cli.app import app
+from hiveacid.clock import SystemClock
+from hiveacid.errors import ConversionError, MetastoreError, UnsupportedError
+from hiveacid.metastore.connect import Opening, connect
+from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.transactions import TxnState
+from hiveacid.session import Session
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
+
+
+@pytest.fixture
+def hives_url(postgres: PostgresServer, tmp_path: Path) -> str:
+    url = postgres.metastore()
+    make_hives_own(url, warehouse=str(tmp_path / "managed"))
+    return url
+
+
+@pytest.fixture
+def acid(hives_url: str) -> Iterator[Session]:
+    connect(hives_url, clock=SystemClock(), opening=Opening.UPGRADE).close()
+    with hiveacid.connect(None, hives_url) as opened:
+        yield opened
+
+
+def ask(url: str, sql: str) -> list[tuple[Any, ...]]:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        found = connection.exec_driver_sql(sql)
+        rows = [tuple(row) for row in found] if found.returns_rows else []
+    engine.dispose()
+    return rows
+
+
+def test_tables_of_ours_are_added_where_that_was_asked_for(hives_url: str, tmp_path: Path) -> None:
+    with pytest.raises(MetastoreError, match="of a Metastore of Hive's, to which") as caught:
+        hiveacid.connect(None, hives_url, warehouse=str(tmp_path / "managed"))
+    assert "metastore upgrade" in caught.value.__notes__[0]
+    assert ask(hives_url, "select 1 from pg_tables where tablename ~ 'HIVEACID_'") == []
+    done = CliRunner().invoke(app, ["metastore", "upgrade", hives_url])
+    assert (done.exit_code, done.output.partition(": ")[2]) == (0, "schema version 6\n")
+    assert CliRunner().invoke(app, ["metastore", "check", hives_url]).exit_code == 0
+    for warehouse in (None, str(tmp_path / "managed"), str(tmp_path / "managed-external")):
+        hiveacid.connect(None, hives_url, warehouse=warehouse).close()
+
+
+def test_another_schema_of_hives_is_left_as_it_is(hives_url: str) -> None:
+    ask(hives_url, 'drop index "TXN_STATE_IDX"')  # as in 4.0
+    with pytest.raises(MetastoreError, match=r"another Hive than 4\.1, and was left .* TXN_STATE"):
+        connect(hives_url, clock=SystemClock(), opening=Opening.UPGRADE)
+    assert ask(hives_url, "select 1 from pg_tables where tablename ~ 'HIVEACID_'") == []
+
+
+def test_tables_go_where_hive_puts_them(acid: Session, tmp_path: Path) -> None:
+    acid.sql("create database d")
+    for name in ("t", "d.t"):
+        acid.sql(f"create table {name} (i int) {ACID}")
+        acid.sql(f"create external table {name}_e (i int) stored as orc")
+    found = {name: acid.table(name).definition.location for name in ("t", "t_e", "d.t", "d.t_e")}
+    assert found == {
+        "t": f"{tmp_path}/managed/t",
+        "t_e": f"{tmp_path}/managed-external/t_e",
+        "d.t": f"{tmp_path}/managed/d.db/t",
+        "d.t_e": f"{tmp_path}/managed-external/d.db/t_e",
+    }
+    acid.sql("insert into d.t values (1)")
+    acid.sql("alter table d.t rename to t2")
+    assert acid.table("t2").definition.location == f"{tmp_path}/managed/t2"
+    acid.sql("drop database d cascade")
+    assert not (tmp_path / "managed/d.db").exists()
+
+
+def test_nothing_that_hangs_on_a_row_keeps_it(acid: Session, hives_url: str) -> None:
+    """Privileges, skewed columns, buckets of a partition: Hive's, which foreign keys point from."""
+    acid.sql("create database d")
+    acid.sql(
+        f"create table d.t (i int) partitioned by (p string) clustered by (i) into 2 buckets {ACID}"
+    )
+    acid.sql("insert into d.t values (1, 'a'), (2, 'b'), (3, 'c')")
+    for name, owner in (
+        ("TBL_PRIVS", "TBLS"),
+        ("TBL_COL_PRIVS", "TBLS"),
+        ("PART_PRIVS", "PARTITIONS"),
+        ("PART_COL_PRIVS", "PARTITIONS"),
+        ("SKEWED_COL_NAMES", "SDS"),
+        ("SKEWED_COL_VALUE_LOC_MAP", "SDS"),
+        ("DB_PRIVS", "DBS"),
+    ):
+        key = {"TBLS": "TBL_ID", "PARTITIONS": "PART_ID", "SDS": "SD_ID", "DBS": "DB_ID"}[owner]
+        ask(hives_url, f'insert into "{name}" ("{key}") select "{key}" from "{owner}"')
+    ask(hives_url, 'insert into "SKEWED_VALUES" ("SD_ID_OID") select "SD_ID" from "SDS"')
+    ask(
+        hives_url,
+        'insert into "BUCKETING_COLS" ("SD_ID", "BUCKET_COL_NAME", "INTEGER_IDX") '
+        """select "SD_ID", 'i', 0 from "PARTITIONS" """,
+    )
+    ask(
+        hives_url,
+        'insert into "SERDE_PARAMS" ("SERDE_ID", "PARAM_KEY", "PARAM_VALUE") '
+        """select "SERDE_ID", 'serialization.format', '1' from "SDS" """,
+    )
+    acid.sql("alter table d.t drop partition (p = 'a')")
+    acid.sql("alter table d.t partition (p = 'b') rename to partition (p = 'z')")
+    rows = hiveacid.read_arrow(acid.table("d.t")).read_all().sort_by("i").to_pylist()
+    assert rows == [{"i": 2, "p": "z"}, {"i": 3, "p": "c"}]
+    acid.sql("drop database d cascade")
+    for name in (
+        "TBL_PRIVS",
+        "PART_PRIVS",
+        "SKEWED_VALUES",
+        "SERDE_PARAMS",
+        "BUCKETING_COLS",
+        "SDS",
+    ):
+        assert ask(hives_url, f'select * from "{name}"') == [], name
+
+
+def test_constraints_are_kept_where_hive_looks_for_them(acid: Session, hives_url: str) -> None:
+    acid.sql(
+        "create table t (i int not null, s string default 'q', n int,"
+        f" constraint few check (n < 9)) {ACID}"
+    )
+    kept = (
+        'select "CONSTRAINT_TYPE", "CONSTRAINT_NAME", "PARENT_INTEGER_IDX", "DEFAULT_VALUE" '
+        'from "KEY_CONSTRAINTS" order by 1'
+    )
+    assert ask(hives_url, kept) == [
+        (3, "nn_t_i", 0, None),
+        (4, "dc_t_s", 1, "'q'"),
+        (5, "few", -1, "n < 9"),
+    ]
+    assert ask(hives_url, """select * from "TABLE_PARAMS" where "PARAM_KEY" ~ 'not_null'""") == []
+    text = str(acid.sql("show create table t"))
+    assert "`i` int NOT NULL" in text and "DEFAULT 'q'" in text and "`few` CHECK (n < 9)" in text
+    acid.sql("alter table t drop constraint few")
+    with pytest.raises(ConversionError, match="NOT NULL constraint violated"):
+        hiveacid.write_arrow(acid.table("t"), pa.table({"i": pa.nulls(1, pa.int32())}))
+    acid.sql("alter table t add columns (later int)")
+    assert [row[1] for row in ask(hives_url, kept)] == ["nn_t_i", "dc_t_s"]
+    ask(hives_url, """update "KEY_CONSTRAINTS" set "ENABLE_VALIDATE_RELY" = 0""")  # DISABLE
+    assert "NOT NULL" not in str(acid.sql("show create table t"))
+    acid.sql("drop table t")
+    assert ask(hives_url, kept) == []
+
+
+def test_rows_are_not_counted_by_statistics(acid: Session, hives_url: str) -> None:
+    """Other clients of Hive's Metastore commit without a word about them."""
+    acid.sql(f"create table t (i int) {ACID}")
+    acid.sql("insert into t values (1), (2)")
+    ask(
+        hives_url,
+        """insert into "TABLE_PARAMS" ("TBL_ID", "PARAM_KEY", "PARAM_VALUE")
+        select "TBL_ID", 'COLUMN_STATS_ACCURATE', '{"BASIC_STATS":"true"}' from "TBLS" """,
+    )
+    name = acid.table("t").definition.name
+    own = acid.client.own
+    assert own.row_count(name, own.valid_write_ids((name,))[0]) is None
+    acid.sql("insert into t values (3)")
+    accurate = """select * from "TABLE_PARAMS" where "PARAM_KEY" = 'COLUMN_STATS_ACCURATE'"""
+    assert ask(hives_url, accurate) == []  # Hive answers count(*) by them
+
+
+def test_readers_hold_up_hives_cleaner(acid: Session) -> None:
+    """It knows no retention."""
+    assert acid.client.own.is_served_by_hive()
+
+
+def test_hives_clients_are_timed_out_by_hive(acid: Session, hives_url: str) -> None:
+    options = MetastoreOptions(txn_timeout_ms=-60_000)
+    with connect(hives_url, clock=SystemClock(), options=options) as impatient:
+        (txn,) = impatient.open_txns(1, user="hive", host="hs2")
+        assert impatient.run_housekeeping(interval_s=0)
+        assert impatient.perform_timeouts() == ()
+        info = impatient.txn_info(txn)
+    assert info is not None
+    assert info.state is TxnState.OPEN
+
+
+def test_separators_are_read_where_hive_keeps_them(acid: Session, hives_url: str) -> None:
+    acid.sql("create external table t (i int, s string) stored as textfile")
+    for key, value in (("field.delim", ","), ("serialization.format", ",")):
+        ask(
+            hives_url,
+            'insert into "SERDE_PARAMS" ("SERDE_ID", "PARAM_KEY", "PARAM_VALUE") '
+            f"""select "SERDE_ID", '{key}', '{value}' from "SDS" """,
+        )
+    acid.sql("insert into t values (1, 'a')")
+    (file,) = Path(acid.table("t").definition.location).glob("0*")
+    assert file.read_text("utf-8") == "1,a\n"
+    acid.sql("alter table t set serdeproperties ('field.delim'=';')")
+    acid.sql("alter table t set tblproperties ('note'='x')")
+    kept = 'select "PARAM_VALUE" from "{}_PARAMS" where "PARAM_KEY" = \'field.delim\''
+    assert ask(hives_url, kept.format("SERDE")) == [(";",)]
+    assert ask(hives_url, kept.format("TABLE")) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("""update "SERDES" set "SLIB" = 'com.acme.Csv'""", "the SerDe com.acme.Csv, which"),
+        ("""update "SDS" set "INPUT_FORMAT" = null""", "has the input format None"),
+    ],
+)
+def test_other_formats_are_refused(acid: Session, hives_url: str, change: str, what: str) -> None:
+    acid.sql("create external table t (i int, s string) stored as textfile")
+    ask(hives_url, change)
+    with pytest.raises(UnsupportedError, match=what):
+        acid.sql("insert into t values (1, 'a')")
+    assert "t" in str(acid.sql("show tables"))
+    acid.sql(f"create table other (i int) {ACID}")
+    assert [one for one in acid.doctor().findings if one.kind == "unreadable"] == []
+    acid.clean()
+
+
+def test_partitions_of_another_format_are_refused(acid: Session, hives_url: str) -> None:
+    acid.sql("create external table t (i int) partitioned by (p int) stored as orc")
+    acid.sql("insert into t values (1, 1), (2, 2)")
+    ask(
+        hives_url,
+        """update "SDS" set "INPUT_FORMAT" = 'org.apache.hadoop.mapred.TextInputFormat'
+        where "SD_ID" = (select "SD_ID" from "PARTITIONS" where "PART_NAME" = 'p=2')""",
+    )
+    with pytest.raises(UnsupportedError, match=r"Partition p=2 of default\.t has another format"):
+        hiveacid.read_arrow(acid.table("t")).read_all()
+
+
+def test_partitions_have_the_separators_of_their_table(acid: Session, hives_url: str) -> None:
+    acid.sql("create external table t (s string) partitioned by (p int) stored as textfile")
+    ask(
+        hives_url,
+        'insert into "SERDE_PARAMS" ("SERDE_ID", "PARAM_KEY", "PARAM_VALUE") '
+        """select "SERDE_ID", 'field.delim', ',' from "SDS" """,
+    )
+    acid.sql("insert into t values ('a', 1), ('b', 2)")
+    assert len(ask(hives_url, 'select * from "SERDE_PARAMS"')) == 3
+    assert hiveacid.read_arrow(acid.table("t")).read_all().num_rows == 2
+    acid.sql("alter table t set serdeproperties ('field.delim'=';')")  # of partitions to come
+    with pytest.raises(UnsupportedError, match="or other separators"):
+        hiveacid.read_arrow(acid.table("t")).read_all()
+
+
+def test_what_is_no_table_of_ours_is_told(acid: Session, hives_url: str) -> None:
+    acid.sql(f"create table v (i int) {ACID}")
+    ask(hives_url, """update "TBLS" set "TBL_TYPE" = 'MATERIALIZED_VIEW'""")
+    assert "v" in str(acid.sql("show tables"))
+    with pytest.raises(UnsupportedError, match=r"default\.v is a MATERIALIZED_VIEW of Hive's"):
+        acid.table("v")
