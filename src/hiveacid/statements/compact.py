@@ -308,13 +308,12 @@ class _Column:
     stored: str = ""
 
 
-def _host(attribute: str) -> _Value:
-    """What stands before the last dash of ``<host>-<thread>``."""
-    return lambda info: (getattr(info, attribute) or "").rpartition("-")[0] or None
+_HOST, _THREAD = 0, 2
 
 
-def _thread(attribute: str) -> _Value:
-    return lambda info: (getattr(info, attribute) or "").rpartition("-")[2] or None
+def _part(attribute: str, place: int) -> _Value:
+    """What stands before, or behind, the last dash of ``<host>-<thread>``."""
+    return lambda info: (getattr(info, attribute) or "").rpartition("-")[place] or None
 
 
 def _duration(info: CompactionInfo) -> int | None:
@@ -330,15 +329,15 @@ _COLUMNS: Final = (
     _Column("partname", attrgetter("partition"), "partition"),
     _Column("type", attrgetter("type.name"), "type"),
     _Column("state", attrgetter("state.phrase"), "state"),
-    _Column("workerhost", _host("worker")),
-    _Column("workerid", _thread("worker"), "worker_id"),
+    _Column("workerhost", _part("worker", _HOST)),
+    _Column("workerid", _part("worker", _THREAD), "worker_id"),
     _Column("enqueuetime", attrgetter("enqueued_ms"), "enqueue_time"),
     _Column("starttime", attrgetter("started_ms"), "start"),
     _Column("duration", _duration),
     _Column("hadoopjobid", lambda _: None, "hadoop_job_id"),
     _Column("errormessage", attrgetter("error"), "error_message"),
-    _Column("initiatorhost", _host("initiator")),
-    _Column("initiatorid", _thread("initiator"), "initiator_id"),
+    _Column("initiatorhost", _part("initiator", _HOST)),
+    _Column("initiatorid", _part("initiator", _THREAD), "initiator_id"),
     _Column("poolname", attrgetter("pool"), "pool_name"),
     _Column("txnid", attrgetter("txn"), "txn_id"),
     _Column("nexttxnid", attrgetter("next_txn"), "next_txn_id"),

@@ -32,7 +32,6 @@ from hiveacid.model.types import (
     MapType,
     PrimitiveType,
     StructType,
-    UnionType,
     VarcharType,
 )
 from hiveacid.storage.arrow_types import LOCAL_ZONED, arrow_type, conform
@@ -292,12 +291,9 @@ def _leaf(data: pa.Array, kind: HiveType) -> pa.Array:
         return conform(_text(data), kind)
     if isinstance(kind, DecimalType):
         return _decimal(_text(data), kind)
-    if isinstance(kind, UnionType):
-        raise UnsupportedError(f"a text table's {kind} is not read", type=str(kind))
-    assert isinstance(kind, PrimitiveType)
-    if kind.name in INTEGER_BITS:
+    if isinstance(kind, PrimitiveType) and kind.name in INTEGER_BITS:
         return _integer(_text(data), kind)
-    reader = _READERS.get(kind.name)
+    reader = _READERS.get(str(kind))
     if reader is None:
         raise UnsupportedError(f"a text table's {kind} is not read", type=str(kind))
     return reader(data)
