@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.setting import PREFIX, S3Settings, parsed
-from hiveacid.setting import setting as _setting
+from hiveacid.settings_parts import PREFIX, S3Settings, parsed
+from hiveacid.settings_parts import setting as _setting
 
 _LOG: Final = logging.getLogger(__name__)
 _SECRET: Final = re.compile(

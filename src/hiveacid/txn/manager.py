@@ -40,8 +40,8 @@ from hiveacid.model.transactions import (
     TxnState,
     TxnType,
 )
-from hiveacid.setting import parse_seconds
 from hiveacid.settings import Settings
+from hiveacid.settings_parts import parse_seconds
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.stores import s3_of_settings

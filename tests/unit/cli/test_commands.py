@@ -203,7 +203,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 
 @pytest.mark.java
-@pytest.mark.long("cli", "session", "sql", "settings", "setting")
+@pytest.mark.long("cli", "session", "sql", "settings", "settings_parts")
 def test_a_script_gets_values_and_variables(tmp_path: Path) -> None:
     places = ("--metastore", f"sqlite:///{tmp_path}/m.db", "--warehouse", str(tmp_path / "wh"))
     text = (

@@ -51,7 +51,7 @@ from hiveacid.metastore.sql.schema import (
 from hiveacid.metastore.sql.txns import abort, watermarks
 from hiveacid.model.tables import HISTORY_RETENTION, LONG_MAX, LONG_MIN, RETENTION, TxnId
 from hiveacid.model.transactions import AbortReason, TxnState, TxnType
-from hiveacid.setting import parse_seconds
+from hiveacid.settings_parts import parse_seconds
 
 _A = AUX_TABLE.c
 _LAST: Final = select(_A.MT_KEY2).where(_A.MT_KEY1 == bindparam("key"))

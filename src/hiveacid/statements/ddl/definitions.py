@@ -29,7 +29,7 @@ from hiveacid.model.tables import (
     TableKind,
     threshold,
 )
-from hiveacid.setting import parse_seconds
+from hiveacid.settings_parts import parse_seconds
 from hiveacid.storage.target import check_bucket_count
 
 _OURS: Final[Mapping[str, tuple[str, str]]] = {
