@@ -383,9 +383,22 @@ def _from_dicts(rows: Sequence[Mapping[str, object]], columns: Columns) -> pa.Ta
 
 def _arrow_column(name: object, values: list[object]) -> pa.Array:
     try:
-        return pa.array(values)
+        try:
+            return pa.array(values)
+        except OverflowError:
+            return pa.array([_wide(value) for value in values])
     except (pa.ArrowException, TypeError, UnicodeError, OverflowError) as error:
         raise InvalidInputError(f"column {name}: {error}", column=str(name)) from error
+
+
+def _wide(value: object) -> object:
+    """The value with its whole numbers, at any depth, as Decimals: Arrow's end at 64 bits."""
+    if isinstance(value, dict):
+        return {name: _wide(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_wide(item) for item in value]
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return Decimal(value) if is_whole else value  # type: ignore[arg-type]
 
 
 def _is_read_by_others(types: set[type]) -> bool:
@@ -424,7 +437,7 @@ def _leaf(value: object, kind: HiveType) -> object:
     name = str(kind)
     if is_text(kind):
         is_written = isinstance(value, str | list | dict)
-        return value if is_written else texts_of(pa.array([value]))[0].as_py()
+        return value if is_written else texts_of(_arrow_column(kind, [value]))[0].as_py()
     if name in ("timestamp", LOCAL_ZONED) and isinstance(value, date):
         zone = None if name == "timestamp" else timezone.utc
         if not isinstance(value, datetime):

@@ -227,7 +227,9 @@ class JsonWriter:
         absent: Mapping[str, object],
     ) -> pa.Table:
         """See ``RecordWriter``."""
-        exact = any("decimal" in str(column.type) for column in columns)
+        kinds = {column.name: column.type for column in columns}
+        exact = any("decimal" in str(kind) for kind in kinds.values())
+        rounds = any("double" in str(kind) or "float" in str(kind) for kind in kinds.values())
         try:
             found = [
                 json.loads(_text(line), parse_float=Decimal if exact else None) for line in records
@@ -236,8 +238,7 @@ class JsonWriter:
             raise ConversionError(f"JSON: {error}") from error
         if not all(isinstance(one, dict) for one in found):
             raise ConversionError("JSON: a line is not an object")
-        if exact:
-            kinds = {column.name: column.type for column in columns}
+        if exact or rounds:
             found = [
                 {name: _exact(value, kinds.get(name.lower())) for name, value in one.items()}
                 for one in found
@@ -332,7 +333,11 @@ def _lower(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _exact(value: object, kind: HiveType | None) -> object:
-    """A number with a point, which was read as a Decimal: a float where the type is no decimal."""
+    """A number with a point, which was read as a Decimal: a float where the type is no decimal; one
+    without a point: a float where the type is one.
+    """
+    if isinstance(value, int) and str(kind) in ("double", "float") and not isinstance(value, bool):
+        return float(str(value))  # infinite where it is too large, as with a point
     if isinstance(value, Decimal):
         return value if isinstance(kind, DecimalType) else float(value)
     if isinstance(value, list):

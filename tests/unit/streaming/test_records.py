@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -120,6 +121,28 @@ def test_a_line_that_is_no_text_is_one_record_that_does_not_fit(acid: Session, w
     assert error.value.context["record"] == 1
     acid.sql("drop table t")
     assert len(streamed(acid, "string", writer, lines, strict=False)) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("decimal(38,0)", Decimal(10**20 + 1)),
+        ("double", 1e20),
+        ("string", "100000000000000000001"),
+        ("array<decimal(30,0)>", [Decimal(10**20 + 1)]),
+    ],
+)
+def test_whole_numbers_beyond_64_bits(acid: Session, kind: str, expected: Any) -> None:
+    value = [10**20 + 1] if kind.startswith("array") else 10**20 + 1
+    text = json.dumps({"id": 1, "v": value})
+    assert streamed(acid, kind, JsonWriter(), text) == [expected]
+    acid.table("t").write_arrow([{"id": 2, "v": value}], overwrite=True)
+    assert read_arrow(acid.table("t")).read_all()["v"].to_pylist() == [expected]
+
+
+def test_a_whole_number_of_json_is_the_nearest_double(acid: Session) -> None:
+    text = '{"id": 1, "v": 9007199254740993}'
+    assert streamed(acid, "double", JsonWriter(), text) == [9007199254740992.0]
 
 
 @pytest.mark.parametrize("writer", [DelimitedWriter(), RegexWriter("(.),(.)")])
