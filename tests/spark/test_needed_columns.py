@@ -121,3 +121,19 @@ def test_names_that_a_query_gives_to_columns_by_their_place(acid):
         ),
     ):
         assert acid.sql(text).collect() == expected, text
+
+
+def test_exists_by_a_field_of_a_struct_reads_wide_tables(acid, rows):
+    """Spark's rule for nested columns reads all of an event then, whatever the query needs."""
+    wide = "b string, c string, d string, e string, f string"
+    acid.sql("set hiveacid.reads.local_bytes = 0")
+    acid.sql(f"create table t (id int, {wide}) {ACID}")
+    acid.sql(f"create table s (s struct<id:int,x:string>, {wide}) {ACID}")
+    acid.sql("insert into t select id, 'b', 'c', 'd', 'e', 'f' from range(9)")
+    acid.sql("insert into s select named_struct('id', 3, 'x', 'x'), 'b', 'c', 'd', 'e', 'f'")
+    inner = "(select 1 from s where s.s.id = t.id)"
+    for step in ("insert into s select * from s", "delete from t where id = 8"):
+        assert rows(f"select id from t where exists {inner}") == [(3,)]
+        assert len(rows(f"select id, b from t where not exists {inner}")) >= 7
+        acid.sql(step)
+    assert len(rows(f"select id, b from t where not exists {inner} or c = 'c'")) == 8

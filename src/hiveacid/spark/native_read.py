@@ -25,7 +25,7 @@ from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Column, Partition, Table
-from hiveacid.model.types import DecimalType, HiveType, StructType
+from hiveacid.model.types import HiveType, StructType
 from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.delete_filter import (
     IDENTITY,
@@ -37,6 +37,7 @@ from hiveacid.spark.delete_filter import (
     without_marked,
 )
 from hiveacid.spark.failures import FOREIGN_FILE_MARK
+from hiveacid.spark.scan_size import rest_of
 from hiveacid.spark.session import (
     ROW_ID_COLUMN,
     Chosen,
@@ -81,10 +82,15 @@ _KEY: Final = "__hiveacid_key_"
 
 
 def rows(
-    spark: SparkSession, plan: ScanPlan, parts: Sequence[PartPlan], *, row_ids: bool
+    spark: SparkSession,
+    plan: ScanPlan,
+    parts: Sequence[PartPlan],
+    *,
+    row_ids: bool,
+    own_types: bool,
 ) -> DataFrame | Chosen:
     """The live rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked
-    for.
+    for; with ``own_types`` Spark may read each column of an event (``rest_of`` says why not else).
 
     Raises:
         MissingFileError, FormatError: a delete file is not there, or is damaged.
@@ -92,7 +98,7 @@ def rows(
     reduced = [part.reduced for part in parts]
     if plan.snapshot.table.acid_mode is not AcidMode.FULL:
         return _plain(spark, plan.snapshot.table, reduced).select(*map(quoted, plan.columns))
-    return _events(spark, plan, reduced, row_ids=row_ids)
+    return _events(spark, plan, reduced, row_ids=row_ids, own_types=own_types)
 
 
 # -------------------------------------------------------------------- rows without events
@@ -156,32 +162,42 @@ def _floats_unpushed(value: str, kind: HiveType) -> str:
 
 
 def _events(
-    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, row_ids: bool
+    spark: SparkSession,
+    plan: ScanPlan,
+    parts: Sequence[SnapshotPart],
+    *,
+    row_ids: bool,
+    own_types: bool,
 ) -> DataFrame | Chosen:
     deleting = [part for part in parts if part.directory.delete_deltas]
     clean = [part for part in parts if not part.directory.delete_deltas]
     output = _output(plan, row_ids=row_ids)
     frames = []
     if clean:
-        frame, where = _event_rows(spark, plan, clean)
+        frame, where = _event_rows(spark, plan, clean, own_types=own_types)
         chosen = Chosen(frame, output, where)
         if output and not deleting:
             return chosen
         frames.append(chosen.rows())
     if deleting:
-        frames.append(_left_over(spark, plan, deleting, output))
+        frames.append(_left_over(spark, plan, deleting, output, own_types=own_types))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
 def _left_over(
-    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], output: Sequence[str]
+    spark: SparkSession,
+    plan: ScanPlan,
+    parts: Sequence[SnapshotPart],
+    output: Sequence[str],
+    *,
+    own_types: bool,
 ) -> DataFrame:
     """What deletes leave over of parts; kept for the next query of the same files where few bytes
     tell what is deleted.
     """
 
     def made() -> DataFrame:
-        frame, where = _event_rows(spark, plan, parts)
+        frame, where = _event_rows(spark, plan, parts, own_types=own_types)
         return _filter_deleted(spark, plan, frame.where(where), parts).selectExpr(*output)
 
     snapshot, numbers = plan.snapshot, _numbers(plan.snapshot)
@@ -197,12 +213,12 @@ def _left_over(
         return made()
     places = tuple((numbers[p.partition.values], p.partition.values) for p in parts)
     settings = tuple(spark.conf.get(name) for name in _CASTS_BY)
-    columns = (snapshot.table.all_columns, plan.columns, tuple(output))
+    columns = (snapshot.table.all_columns, plan.columns, tuple(output), own_types)
     return kept(spark, (*columns, settings, str(snapshot.valid), places), known, made)
 
 
 def _event_rows(
-    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart]
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, own_types: bool
 ) -> tuple[DataFrame, str]:
     """The events of files with rows, and which of them count if nobody deleted them."""
     snapshot = plan.snapshot
@@ -210,7 +226,7 @@ def _event_rows(
     groups = [(p.partition, p.directory.row_files) for p in parts]
     columns = snapshot.table.columns
     read = [column for column in columns if column.name in plan.columns]
-    rest = rest_of(columns, read)
+    rest = t.IntegerType() if own_types else rest_of(columns, read)
     rows = _read_events(
         spark, snapshot.table, groups, columns=read, operation=rest, numbers=numbers
     )
@@ -427,64 +443,3 @@ def _load(spark: SparkSession, reader: DataFrameReader, paths: list[str]) -> Dat
 def join(location: str, relative: str) -> str:
     """A path below a location."""
     return f"{location.rstrip('/')}/{relative}"
-
-
-# -------------------------------------------------------------------- how large a scan is
-
-
-_FIELDS_MAX: Final = 100
-"""A batch of Spark's has room for a value of each, though none is read."""
-_REST_KINDS: Final = (
-    (t.BinaryType(), 100),
-    (t.StringType(), 20),
-    (t.LongType(), 8),
-    (t.IntegerType(), 4),
-)
-"""With what Spark takes a value of each for, in bytes."""
-_SYSTEM_BYTES: Final = 28
-"""Of the system columns without ``operation``."""
-_LONG_DIGITS: Final = 18
-_WIDTHS: Final = {
-    "boolean": 1,
-    "tinyint": 1,
-    "smallint": 2,
-    "int": 4,
-    "date": 4,
-    "float": 4,
-    "bigint": 8,
-    "double": 8,
-    "timestamp": 8,
-    "string": 20,
-    "binary": 100,
-}
-
-
-def rest_of(table: Sequence[Column], read: Sequence[Column]) -> t.DataType:
-    """What Spark is told that ``operation`` is, which is not read of files with rows: as wide as
-    the columns that are not read either.
-
-    A scan is as large for Spark as its files, by how much of a row it takes; which columns of
-    ``row`` it takes, Spark settles before it reckons. Without the rest three columns of a large
-    table would count for all of it, and joins would be others than those of flat files.
-
-    Where all columns are read, by a view or a DataFrame perhaps, Spark finds out which of them the
-    query needs: the rest is then the mean of what few leave over and what all do.
-    """
-    left = sum(_width(c.type) for c in table) - _SYSTEM_BYTES
-    left = left // 2 if len(read) == len(table) else left - sum(_width(c.type) for c in read)
-    kinds: list[t.DataType] = []
-    for kind, size in _REST_KINDS:
-        count = min(max(left, 0) // size, _FIELDS_MAX - len(kinds))
-        kinds += [kind] * count
-        left -= count * size
-    fields = [t.StructField(f"c{number}", kind) for number, kind in enumerate(kinds)]
-    return t.StructType(fields) if fields else t.IntegerType()
-
-
-def _width(kind: HiveType) -> int:
-    """What Spark takes a value for, in bytes."""
-    if isinstance(kind, DecimalType):
-        return _WIDTHS["bigint"] * (1 if kind.precision <= _LONG_DIGITS else 2)
-    if kind.children:
-        return sum(map(_width, kind.children))
-    return _WIDTHS.get(str(kind), _WIDTHS["string"])

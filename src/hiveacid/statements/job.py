@@ -8,7 +8,7 @@ import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from hiveacid.layout.directories import Snapshot
@@ -16,6 +16,7 @@ from hiveacid.model.history import ChangeRange, Version
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Partition, StatementId, Table, TableName, WriteId
 from hiveacid.model.transactions import OperationType
+from hiveacid.model.types import HiveType
 from hiveacid.spark.session import ROW_ID_COLUMN, Chosen
 from hiveacid.statements.context import ExecutionContext
 from hiveacid.statements.history import check_moves
@@ -168,7 +169,19 @@ class Reader:
 
     def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, Given]:
         """For each placeholder in the text of a query, the rows of the table that it stands for."""
+        from hiveacid.spark.read import OWN_TYPES
+
+        if any("struct<" in str(kind) for ref in tables.values() for kind in self._types(ref)):
+            tables = {
+                placeholder: replace(ref, options=ref.options | {OWN_TYPES})
+                for placeholder, ref in tables.items()
+            }
         return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
+
+    def _types(self, ref: TableRef) -> Iterable[HiveType]:
+        """Those of the columns that it reads."""
+        types = self.view.definition(ref.name).types
+        return [kind for name, kind in types.items() if ref.columns is None or name in ref.columns]
 
     def temporary_views(self, tables: Mapping[str, TableRef]) -> Mapping[str, str]:
         """What texts of expressions have for each placeholder: the name of a temporary view that is
