@@ -16,7 +16,7 @@ from tests.postgres import PostgresServer
 import hiveacid
 from hiveacid.cli.app import app
 from hiveacid.clock import SystemClock
-from hiveacid.errors import ConversionError, MetastoreError, UnsupportedError
+from hiveacid.errors import ConflictError, ConversionError, MetastoreError, UnsupportedError
 from hiveacid.metastore.connect import Opening, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.transactions import TxnState
@@ -159,6 +159,41 @@ def test_constraints_are_kept_where_hive_looks_for_them(acid: Session, hives_url
     assert ask(hives_url, kept) == []
 
 
+def test_not_null_of_a_partition_column_is_kept_as_hive_does(acid: Session, hives_url: str) -> None:
+    acid.sql(f"create table t (i int) partitioned by (p int, q string not null) {ACID}")
+    kept = 'select "PARENT_CD_ID", "PARENT_INTEGER_IDX" from "KEY_CONSTRAINTS"'
+    assert ask(hives_url, kept) == [(None, 1)]
+    acid.sql("alter table t set tblproperties ('note'='x')")
+    assert ask(hives_url, kept) == [(None, 1)]
+    assert acid.table("t").definition.properties["hiveacid.not_null.q"] == "nn_t_q"
+
+
+def test_what_hive_replaced_since_the_snapshot_is_not_written_to(
+    acid: Session, hives_url: str
+) -> None:
+    """Its TRUNCATE leaves a base, and no word in the tables of transactions."""
+    for name in ("t", "u"):
+        acid.sql(f"create table {name} (i int) {ACID}")
+    acid.sql("insert into t values (1)")
+    name = acid.table("t").definition.name
+    with (
+        pytest.raises(ConflictError, match=r"replaced what transaction .*/base_0000002"),
+        acid.transaction() as late,
+        connect(hives_url, clock=SystemClock()) as hive,
+    ):
+        late.sql("insert into u values (1)")
+        (txn,) = hive.open_txns(1, user="hive", host="hs2")
+        hive.allocate_write_ids((txn,), name)
+        base = Path(acid.table("t").definition.location, "base_0000002")
+        base.mkdir()
+        marker = '{"thisFileVersion":"0","dataFormat":"truncated"}'
+        (base / "_metadata_acid").write_text(marker, "utf-8")
+        hive.commit_txn(txn)
+        late.sql("insert into t values (2)")
+    acid.sql("insert into t values (3)")
+    assert hiveacid.read_arrow(acid.table("t")).read_all().to_pylist() == [{"i": 3}]
+
+
 def test_rows_are_not_counted_by_statistics(acid: Session, hives_url: str) -> None:
     """Other clients of Hive's Metastore commit without a word about them."""
     acid.sql(f"create table t (i int) {ACID}")
@@ -183,6 +218,8 @@ def test_readers_hold_up_hives_cleaner(acid: Session) -> None:
 
 def test_hives_clients_are_timed_out_by_hive(acid: Session, hives_url: str) -> None:
     options = MetastoreOptions(txn_timeout_ms=-60_000)
+    held = """insert into "AUX_TABLE" ("MT_KEY1", "MT_KEY2") values ('HouseKeeper', 0)"""
+    ask(hives_url, held)
     with connect(hives_url, clock=SystemClock(), options=options) as impatient:
         (txn,) = impatient.open_txns(1, user="hive", host="hs2")
         assert impatient.run_housekeeping(interval_s=0)
@@ -190,11 +227,13 @@ def test_hives_clients_are_timed_out_by_hive(acid: Session, hives_url: str) -> N
         info = impatient.txn_info(txn)
     assert info is not None
     assert info.state is TxnState.OPEN
+    keys = """select "MT_KEY2" from "AUX_TABLE" where "MT_KEY1" = 'HouseKeeper'"""
+    assert ask(hives_url, keys) == [(0,)]
 
 
 def test_separators_are_read_where_hive_keeps_them(acid: Session, hives_url: str) -> None:
     acid.sql("create external table t (i int, s string) stored as textfile")
-    for key, value in (("field.delim", ","), ("serialization.format", ",")):
+    for key, value in (("field.delim", ","), ("serialization.format", ",")):  # as Hive does
         ask(
             hives_url,
             'insert into "SERDE_PARAMS" ("SERDE_ID", "PARAM_KEY", "PARAM_VALUE") '
@@ -228,27 +267,35 @@ def test_other_formats_are_refused(acid: Session, hives_url: str, change: str, w
     acid.clean()
 
 
-def test_partitions_of_another_format_are_refused(acid: Session, hives_url: str) -> None:
-    acid.sql("create external table t (i int) partitioned by (p int) stored as orc")
-    acid.sql("insert into t values (1, 1), (2, 2)")
-    ask(
-        hives_url,
+@pytest.mark.parametrize(
+    "change",
+    [
         """update "SDS" set "INPUT_FORMAT" = 'org.apache.hadoop.mapred.TextInputFormat'
         where "SD_ID" = (select "SD_ID" from "PARTITIONS" where "PART_NAME" = 'p=2')""",
-    )
+        """update "SERDES" set "SLIB" = 'org.apache.hadoop.hive.serde2.JsonSerDe'
+        where "SERDE_ID" = (select max("SERDE_ID") from "SERDES")""",
+    ],
+)
+def test_partitions_of_another_format_are_refused(
+    acid: Session, hives_url: str, change: str
+) -> None:
+    acid.sql("create external table t (i int) partitioned by (p int) stored as orc")
+    acid.sql("insert into t values (1, 1)")
+    acid.sql("insert into t values (2, 2)")
+    ask(hives_url, change)
+    acid.clean()
     with pytest.raises(UnsupportedError, match=r"Partition p=2 of default\.t has another format"):
         hiveacid.read_arrow(acid.table("t")).read_all()
 
 
 def test_partitions_have_the_separators_of_their_table(acid: Session, hives_url: str) -> None:
-    acid.sql("create external table t (s string) partitioned by (p int) stored as textfile")
-    ask(
-        hives_url,
-        'insert into "SERDE_PARAMS" ("SERDE_ID", "PARAM_KEY", "PARAM_VALUE") '
-        """select "SERDE_ID", 'field.delim', ',' from "SDS" """,
-    )
+    """Hive reads a partition by what is kept with it alone."""
+    rows = "partitioned by (p int) row format delimited fields terminated by ','"
+    acid.sql(f"create external table t (s string) {rows} stored as textfile")
     acid.sql("insert into t values ('a', 1), ('b', 2)")
-    assert len(ask(hives_url, 'select * from "SERDE_PARAMS"')) == 3
+    kept = """select "PARAM_VALUE" from "SERDE_PARAMS" where "PARAM_KEY" = 'field.delim'"""
+    assert ask(hives_url, kept) == [(",",)] * 3
+    assert ask(hives_url, """select 1 from "TABLE_PARAMS" where "PARAM_KEY" ~ 'delim'""") == []
     assert hiveacid.read_arrow(acid.table("t")).read_all().num_rows == 2
     acid.sql("alter table t set serdeproperties ('field.delim'=';')")  # of partitions to come
     with pytest.raises(UnsupportedError, match="or other separators"):

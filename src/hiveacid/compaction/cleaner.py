@@ -168,9 +168,10 @@ class Cleaner:
         orphans = Orphans.now(self._client)
         removed: list[str] = []
         for table in self.all_tables() if tables is None else tables:
-            partitions = self._store.list_partitions(table.name)
-            locations = (table.location, *(one.location for one in partitions))
-            removed += self._sweep_locations(table, locations, orphans)
+            with suppress(UnsupportedError):  # a partition of Hive's has another format
+                partitions = self._store.list_partitions(table.name)
+                locations = (table.location, *(one.location for one in partitions))
+                removed += self._sweep_locations(table, locations, orphans)
         return tuple(removed)
 
     def all_tables(self) -> Iterator[Table]:

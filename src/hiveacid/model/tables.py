@@ -374,6 +374,11 @@ _ONLY: Final[Mapping[str, tuple[str, ...]]] = {
 """Properties with which Hive reads other rows from the same bytes, and the only values, in small
 letters, that are known here.
 """
+SERDE_PROPERTIES: Final = (
+    *(FIELD, COLLECTION, "colelction.delim", MAP_KEY, ESCAPE, LINE, NULL_TEXT, ESCAPE_LINES),
+    *("serialization.format", *(key for key in _ONLY if not key.startswith("skip."))),
+)
+"""Properties that Hive keeps with a table's SerDe, and with that of each partition."""
 
 
 @dataclass(frozen=True, slots=True)

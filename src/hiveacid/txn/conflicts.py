@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hiveacid.errors import CommitOutcomeUnknownError, ConflictError, MetastoreError
-from hiveacid.layout.directories import partition_name
+from hiveacid.layout.directories import BASE_PREFIX, partition_name
 from hiveacid.metastore.api import LockResponse, Metastore, own
 from hiveacid.model.commits import (
     CommittedWrite,
@@ -44,12 +44,13 @@ from hiveacid.model.tables import (
     WriteId,
 )
 from hiveacid.model.transactions import LockComponent, OperationType, TxnState
+from hiveacid.storage.listing import numbered_directories
 from hiveacid.txn.footprint import Footprint, WriteKind
 from hiveacid.txn.waiting import Manager
 
 
 def outdated_by(
-    store: Metastore,
+    manager: Manager,
     txn: TxnId,
     footprint: Footprint,
     *,
@@ -62,6 +63,9 @@ def outdated_by(
     ``granted`` is the metastore's answer to the request. ``by_row``: changes of others decide at
     the commit. An overwrite loses to any write.
     """
+    store = manager.metastore
+    if _replaced_by_hive(manager, footprint, sees) is not None:
+        return TxnId(sees.hwm)
     kinds = {one.kind for one in footprint.writes if one.changes_rows}
     if kinds:
         by_row = by_row and WriteKind.OVERWRITE not in kinds
@@ -80,13 +84,20 @@ def outdated_by(
 
 
 def check_not_replaced(
-    store: Metastore, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList
+    manager: Manager, txn: TxnId, footprint: Footprint, *, sees: ValidTxnList
 ) -> None:
     """Whether a transaction that cannot be opened anew may go on.
 
     Raises:
         ConflictError: what it is to write to was replaced, or what it is to replace was written to.
     """
+    store = manager.metastore
+    base = _replaced_by_hive(manager, footprint, sees)
+    if base is not None:
+        raise ConflictError(
+            f"A statement of Hive's replaced what transaction {txn} is to write to: {base}",
+            txn=txn,
+        )
     winner = own(store).newer_overwrite(txn)
     if winner is not None:
         raise ConflictError(
@@ -104,6 +115,30 @@ def check_not_replaced(
             table=str(unseen.table),
             partition=unseen.partition,
         )
+
+
+def _replaced_by_hive(manager: Manager, footprint: Footprint, sees: ValidTxnList) -> str | None:
+    """The base of an overwrite that came between the snapshot and the locks, of which Hive's tables
+    of transactions tell nothing: of TRUNCATE, of DELETE without WHERE, of partitions that only the
+    rows name. None where no service of Hive works here, too.
+    """
+    tables = {one.table.name: one.table for one in footprint.writes} if manager.hive_cleans else {}
+    names = tuple(name for name in footprint.written_tables if name in tables)
+    if not names:
+        return None
+    store = manager.metastore
+    then, now = store.valid_write_ids(names, sees), store.valid_write_ids(names)
+    for name, before, after in zip(names, then, now, strict=True):
+        later = (*before.open, *range(before.hwm + 1, after.hwm + 1))
+        unseen = {write_id for write_id in later if after.is_valid(WriteId(write_id))}
+        if not unseen:
+            continue
+        places = [tables[name].location, *(p.location for p in store.list_partitions(name))]
+        for path, write_id, compaction in numbered_directories(manager.files, places):
+            is_base = path.rpartition("/")[2].startswith(BASE_PREFIX) and not compaction
+            if is_base and write_id in unseen:
+                return path
+    return None
 
 
 def _unseen(

@@ -345,8 +345,8 @@ class TransactionManager:
         self._housekept_s = now_s
         with tolerated(_LOG, "Housekeeping failed: %s", only=MetastoreError):
             ours = own(self.metastore)
-            ours.run_housekeeping(interval_s=interval_s)
             self.hive_cleans = ours.is_served_by_hive()
+            ours.run_housekeeping(interval_s=interval_s)
 
 
 def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -> None:

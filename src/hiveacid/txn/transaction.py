@@ -152,7 +152,7 @@ class Transaction(AbstractContextManager["Transaction"]):
             if winner is None:
                 return
             if not self._pristine or rounds == 0:
-                check_not_replaced(self._store, self._id, footprint, sees=self.valid_txns)
+                check_not_replaced(self.manager, self._id, footprint, sees=self.valid_txns)
                 return
             rounds -= 1
             _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
@@ -434,8 +434,8 @@ class Transaction(AbstractContextManager["Transaction"]):
                 self._allocate(table, writes=mine)
         self._records.note_locks(components)
         by_row = self.manager.settings.conflict_unit == ConflictUnit.ROW.value
-        by_row, store = by_row and not self._reads.is_serializable, self._store
-        return outdated_by(store, self._id, footprint, granted=granted, sees=sees, by_row=by_row)
+        by_row, manager = by_row and not self._reads.is_serializable, self.manager
+        return outdated_by(manager, self._id, footprint, granted=granted, sees=sees, by_row=by_row)
 
     def _allocate(self, table: TableName, *, writes: Sequence[LockComponent] = ()) -> WriteId:
         if (found := self._write_ids.get(table)) is None:

@@ -35,15 +35,18 @@ from hiveacid.errors import UnsupportedError
 from hiveacid.metastore.sql.catalog_schema import (
     COLUMNS_V2,
     DBS,
+    PARTITION_KEYS,
     PARTITIONS,
     SDS,
     SERDE_PARAMS,
+    SERDES,
     TBLS,
 )
 from hiveacid.metastore.sql.engine import Unit
 from hiveacid.metastore.sql.objects import NAMED_TABLE
 from hiveacid.model.tables import (
     CONSTRAINT_PREFIXES,
+    SERDE_PROPERTIES,
     STORAGE_CLASSES,
     FileFormat,
     Table,
@@ -85,7 +88,7 @@ def delete_dependents(unit: Unit, **owners: Any) -> None:
 # -------------------------------------------------------------------- SerDes
 
 _S = SERDE_PARAMS.c
-_OF_PARTITION = SDS.alias("of_partition")
+_OF_PARTITION, _ITS_SERDE = SDS.alias("of_partition"), SERDES.alias("its_serde")
 IS_SERDE_PROPERTY: Final = or_(_S.PARAM_KEY != "serialization.format", _S.PARAM_VALUE != "1")
 """What says how rows lie in files: of most SerDes Hive keeps that one, which means the default."""
 _FROM_PARTITIONS: Final = (
@@ -93,6 +96,8 @@ _FROM_PARTITIONS: Final = (
     .join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
     .join(PARTITIONS, PARTITIONS.c.TBL_ID == TBLS.c.TBL_ID)
     .join(_OF_PARTITION, _OF_PARTITION.c.SD_ID == PARTITIONS.c.SD_ID)
+    .join(SERDES, SERDES.c.SERDE_ID == SDS.c.SERDE_ID)
+    .join(_ITS_SERDE, _ITS_SERDE.c.SERDE_ID == _OF_PARTITION.c.SERDE_ID)
 )
 _MINE, _OTHER = SERDE_PARAMS.alias("mine"), SERDE_PARAMS.alias("other")
 
@@ -110,6 +115,7 @@ def _has_more(storage: Any, than: Any) -> ColumnElement[bool]:
 
 _IS_OTHER: Final = or_(
     _OF_PARTITION.c.INPUT_FORMAT != SDS.c.INPUT_FORMAT,
+    _ITS_SERDE.c.SLIB != SERDES.c.SLIB,
     and_(
         SDS.c.INPUT_FORMAT == STORAGE_CLASSES[FileFormat.TEXT].input_format,
         or_(_has_more(_OF_PARTITION, SDS), _has_more(SDS, _OF_PARTITION)),
@@ -138,15 +144,15 @@ def copy_serde_properties(unit: Unit, storage: int, serdes: Sequence[int]) -> No
 def store_serde_properties(
     unit: Unit, serde: int, properties: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Keep those properties where Hive has them that it has with the SerDe of this id; their names.
-    A table that is made here has them among its parameters, where Hive finds them, too.
+    """Keep with the SerDe of this id those properties that Hive has there; their names. It would
+    find them among a table's parameters, too, but not for a partition.
     """
     if not unit.of_hive:
         return ()
     mine = (_S.SERDE_ID == serde, IS_SERDE_PROPERTY)
-    known: dict[str, str] = dict(unit.rows(select(_S.PARAM_KEY, _S.PARAM_VALUE).where(*mine)))
+    known = {row[0] for row in unit.rows(select(_S.PARAM_KEY).where(*mine))}
     unit.ask(delete(SERDE_PARAMS).where(*mine))
-    kept = [key for key in known if key in properties]
+    kept = [key for key in properties if key in known or key in SERDE_PROPERTIES]
     unit.insert(
         SERDE_PARAMS,
         [{"SERDE_ID": serde, "PARAM_KEY": key, "PARAM_VALUE": properties[key]} for key in kept],
@@ -205,9 +211,18 @@ def constraint_rows() -> Iterator[
             COLUMNS_V2.c.INTEGER_IDX == _K.PARENT_INTEGER_IDX,
         ),
     )
-    name = COLUMNS_V2.c.COLUMN_NAME
+    of_key = KEY_CONSTRAINTS.join(
+        PARTITION_KEYS,
+        and_(
+            PARTITION_KEYS.c.TBL_ID == _K.PARENT_TBL_ID,
+            PARTITION_KEYS.c.INTEGER_IDX == _K.PARENT_INTEGER_IDX,
+            _K.PARENT_CD_ID.is_(None),
+        ),
+    )
+    name, key_name = COLUMNS_V2.c.COLUMN_NAME, PARTITION_KEYS.c.PKEY_NAME
     for source, kind, prefix, key, value in (
         (of_column, _NOT_NULL, _NOT_NULL_KEY, name, _K.CONSTRAINT_NAME),
+        (of_key, _NOT_NULL, _NOT_NULL_KEY, key_name, _K.CONSTRAINT_NAME),
         (of_column, _DEFAULT, _DEFAULT_KEY, name, _K.DEFAULT_VALUE),
         (of_column, _DEFAULT, _DEFAULT_NAME_KEY, name, _K.CONSTRAINT_NAME),
         (KEY_CONSTRAINTS, _CHECK, _CHECK_KEY, _K.CONSTRAINT_NAME, _K.DEFAULT_VALUE),
@@ -228,18 +243,19 @@ def store_constraints(unit: Unit, owner: int, columns: int, definition: Table) -
         return
     mine = (_K.PARENT_TBL_ID == owner, _K.CONSTRAINT_TYPE.in_((_NOT_NULL, _DEFAULT, _CHECK)))
     unit.ask(delete(KEY_CONSTRAINTS).where(*mine, _K.ENABLE_VALIDATE_RELY >= _ENABLED))
-    at = {one.name: index for index, one in enumerate(definition.columns)}
+    at: dict[str, tuple[int | None, int]] = {
+        one.name: (None, index) for index, one in enumerate(definition.partition_columns)
+    }
+    at |= {one.name: (columns, index) for index, one in enumerate(definition.columns)}
     given, short = definition.properties, definition.name.table
     rows: list[tuple[str, int, int | None, int, str | None]] = []
     for key, value in given.items():
-        if key.startswith(_NOT_NULL_KEY):
-            of = key.removeprefix(_NOT_NULL_KEY)
+        if key.startswith(_NOT_NULL_KEY) and (of := key.removeprefix(_NOT_NULL_KEY)) in at:
             name = f"nn_{short}_{of}" if value == "true" else value
-            rows.append((name, _NOT_NULL, columns, at.get(of, -1), None))
-        elif key.startswith(_DEFAULT_KEY):
-            of = key.removeprefix(_DEFAULT_KEY)
+            rows.append((name, _NOT_NULL, *at[of], None))
+        elif key.startswith(_DEFAULT_KEY) and (of := key.removeprefix(_DEFAULT_KEY)) in at:
             name = given.get(f"{_DEFAULT_NAME_KEY}{of}", f"dc_{short}_{of}")
-            rows.append((name, _DEFAULT, columns, at.get(of, -1), value))
+            rows.append((name, _DEFAULT, *at[of], value))
         elif key.startswith(_CHECK_KEY):
             of = key.removeprefix(_CHECK_KEY)
             name = f"ck_{short}_{of}" if of.isdigit() else of

@@ -13,7 +13,7 @@ from sqlalchemy import CompoundSelect, Select, String, cast, literal_column, sel
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.expression import FromClause
 
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.metastore.sql.beside_hive import (
     IS_SERDE_PROPERTY,
     STORED_CONSTRAINTS,
@@ -69,7 +69,10 @@ def stored_parameters(table: Table, *, of_hive: bool) -> dict[str, str]:
 
 def _column(row: Row) -> Column:
     name, type_text, comment = row
-    return Column(name, parse_type(type_text), comment)
+    try:
+        return Column(name, parse_type(type_text), comment)
+    except InvalidInputError:
+        raise UnsupportedError(f"Column {name} is of the type {type_text} of Hive's") from None
 
 
 def _kind(name: TableName, kind: str) -> TableKind:

@@ -280,7 +280,8 @@ class SqlHousekeeping(Part, OwnDatabase):
             return unit.row(_HIVES_ALONE) is not None
 
     def run_housekeeping(self, *, interval_s: float) -> bool:
-        if self.begin_cycle(_MUTEX, interval_s=interval_s) is None:
+        key = f"Hiveacid{_MUTEX}" if self._db.of_hive else _MUTEX  # Hive's services hold their own
+        if self.begin_cycle(key, interval_s=interval_s) is None:
             return False
         if not self._db.of_hive:
             self.perform_timeouts()

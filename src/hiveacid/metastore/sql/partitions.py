@@ -174,6 +174,7 @@ class SqlPartitions(Part, Catalog):
         with self._db.read() as unit:
             ids = table_ids(unit, name)
             text = _name(name, _keys(unit, ids), values)
+            check_formats(unit, name)
             row = unit.row(_ONE, database=name.database, table=name.table, name=text)
             if row is None:
                 raise _missing(name, text)

@@ -168,7 +168,7 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
             return False
         raise _exists(table.name)
     forget_table(unit, table.name)
-    storage, columns = insert_storage(unit, table)
+    storage, columns, of_serde = insert_storage(unit, table)
     (found,) = take_ids(unit, "MTable", 1)
     created_s = (table.created_at_ms or unit.now_ms) // 1000
     row = {
@@ -183,7 +183,7 @@ def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
         "OWNER_TYPE": "USER",
     }
     unit.insert(TBLS, [row | _kind_values(table)])
-    _insert_details(unit, found, table)
+    _insert_details(unit, found, table, but=of_serde)
     store_constraints(unit, found, columns, table)
     return True
 
@@ -219,8 +219,10 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     return True
 
 
-def insert_storage(unit: Unit, table: Table) -> tuple[int, int]:
-    """Store the table's location, format, buckets and columns; the ids of storage and columns."""
+def insert_storage(unit: Unit, table: Table) -> tuple[int, int, tuple[str, ...]]:
+    """Store the table's location, format, buckets and columns; the ids of storage and columns, and
+    the names of properties that are stored with them.
+    """
     (columns,) = take_ids(unit, "MColumnDescriptor", 1)
     (serde,) = take_ids(unit, "MSerDeInfo", 1)
     (storage,) = take_ids(unit, "MStorageDescriptor", 1)
@@ -236,7 +238,7 @@ def insert_storage(unit: Unit, table: Table) -> tuple[int, int]:
     }
     unit.insert(SDS, [row | _storage_values(table)])
     _insert_storage_details(unit, storage, table)
-    return storage, columns
+    return storage, columns, store_serde_properties(unit, serde, table.properties)
 
 
 def _storage_values(table: Table) -> dict[str, Any]:
