@@ -162,7 +162,7 @@ def test_a_year_that_no_directory_has_is_an_error(acid: Session) -> None:
         acid.table("days").write_arrow(pa.table({"id": [1], "p": far}))
 
 
-@pytest.mark.parametrize("value", ["\ud800", 2**70])
+@pytest.mark.parametrize("value", ["\ud800", 1j])
 def test_what_arrow_has_no_value_for_is_an_error(acid: Session, value: object) -> None:
     acid.sql(f"create table odd (v string) {ACID}")
     with pytest.raises(InvalidInputError, match="column v: ") as error:
