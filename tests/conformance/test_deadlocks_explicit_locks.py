@@ -221,7 +221,7 @@ def test_a_session_at_work_in_another_thread_may_unlock_yet(
         waiting[1] = pool.submit(b.sql, "insert overwrite table t values (2)")
         _until_waiting(a, 2)
         _nobody_waits_in_vain(a, waiting)
-    a.sql("unlock table t")
+        a.sql("unlock table t")  # within, as a session that is not at work waits in a circle
     waiting[1].result(timeout=300)
     b.sql("unlock table u")
     waiting[0].result(timeout=300)

@@ -360,3 +360,17 @@ def test_a_comment_is_set_and_taken_away(acid: Session) -> None:
     for _ in range(2):
         acid.sql("comment on table t is null")
         assert comment() is None
+
+
+def test_a_partition_in_an_empty_directory_is_known_to_have_no_rows(acid: Session) -> None:
+    """Somebody who adds the same one at the same time may have made the directory."""
+    acid.sql(f"create table p (id int) partitioned by (k string) {ACID}")
+    place = Path(acid.table("p").definition.location)
+    for name in ("empty", "full"):
+        (place / f"k={name}").mkdir()
+    (place / "k=full" / "_left").write_text("", "utf-8")
+    for name in ("empty", "full", "new"):
+        acid.sql(f"alter table p add partition (k='{name}')")
+    found = acid.client.metastore.list_partitions(acid.table("p").definition.name)
+    rows = {one.values[0]: one.properties.get("numRows") for one in found}
+    assert rows == {"empty": "0", "full": None, "new": "0"}

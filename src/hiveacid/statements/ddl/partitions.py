@@ -143,7 +143,8 @@ def _new(
         location = f"{table.location.rstrip('/')}/{location}"
     fs, path = files.at(location)
     known: dict[str, str] = {}
-    if owns_files(table) and not fs.exists(path):
+    # An empty directory may be there: of somebody who is adding the same partition.
+    if owns_files(table) and not fs.list_directory(path):
         known = initial_statistics(column.name for column in table.columns)
     return Partition(texts, location, known)
 
