@@ -92,18 +92,18 @@ def check_not_replaced(
         ConflictError: what it is to write to was replaced, or what it is to replace was written to.
     """
     store = manager.metastore
-    base = _replaced_by_hive(manager, footprint, sees)
-    if base is not None:
-        raise ConflictError(
-            f"A statement of Hive's replaced what transaction {txn} is to write to: {base}",
-            txn=txn,
-        )
     winner = own(store).newer_overwrite(txn)
     if winner is not None:
         raise ConflictError(
             f"Transaction {winner} replaced what transaction {txn} is to write to",
             txn=txn,
             winner=winner,
+        )
+    base = _replaced_by_hive(manager, footprint, sees)
+    if base is not None:
+        raise ConflictError(
+            f"A statement of Hive's replaced what transaction {txn} is to write to: {base}",
+            txn=txn,
         )
     unseen = _unseen(store, txn, footprint, sees)
     if unseen is not None:
