@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.connect import arrow_of
+from pyspark.sql import functions as F
+from tests.connect import OVER_CONNECT, arrow_of
 
 from hiveacid import read_arrow
+from hiveacid.errors import UnsupportedError
 from hiveacid.layout.directories import Snapshot, SnapshotPart
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import ValidWriteIdList
@@ -293,6 +295,12 @@ def test_julian_dates_are_the_same_through_spark_and_arrow(spark, tmp_path_facto
         ("not t.id in (1, null) or id = 3", [3]),
         ("id not in (1, null)", []),
         ("id in (select b.id from t b where b.id in (2, null))", [2]),
+        (
+            "id in (1, cast(null as int)) or t.r.x in (2, null) or (id) in (3, nullif(1, 1))",
+            [1, 2, 3],
+        ),
+        ("d in (4, case when s = 'x' then 1.5 end)", [4]),
+        ("t.r.x not in (3, 4, case when s = 'x' then 1 end)", []),
         ("coalesce(id, 0) in (1, null)", [1]),
     ],
 )
@@ -307,3 +315,36 @@ def test_null_among_the_numbers_of_a_list(acid, rows, condition, found):
     joined = "select a.id from t a join t b on a.id = b.id and a.id in (3, null)"
     assert rows(joined) == [(3,)]
     assert acid.sql(f"delete from t where {condition}").rows == len(found)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("id = (select max(id) from t where s = 'x')", []),
+        ("(select max(id) from t where s = 'x') < t.id or id = 1", [1]),
+        ("t.r.x between (select min(id) from t where s = 'x') and 3 or 3 < id", [4]),
+        ("id between 3 and (select min(id) from t where s = 'x')", []),
+        ("not (d = (select max(d) from t where s = 'x')) and id > 1", []),
+        ("id in (2, (select max(id) from t where s = 'x'))", [2]),
+        ("id <=> (select max(id) from t where s = 'x')", []),
+        ("id = (select max(b.id) from t b where b.s = 'x' and b.id = t.id)", []),
+        ("id = (select max(id) from t where s <> '4')", [3]),
+    ],
+)
+def test_a_query_that_gives_null_is_compared(acid, rows, condition, found):
+    """What such a query gives Spark hands to its ORC reader, too."""
+    acid.sql(
+        "create table t (id int, d decimal(10,2), s string, r struct<x:bigint>) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    acid.sql("insert into t select id, id, id, named_struct('x', id) from range(5)")
+    assert rows(f"select id from t where {condition}") == [(one,) for one in found]
+    assert acid.sql(f"delete from t where {condition}").rows == len(found)
+
+
+@pytest.mark.skipif(OVER_CONNECT, reason="which does not tell where Spark failed")
+def test_null_in_a_list_of_python_is_no_damaged_file(acid):
+    acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+    acid.sql("insert into t select id from range(5)")
+    with pytest.raises(UnsupportedError, match="NULL in a list"):
+        acid.table("t").delete(where=F.col("id").isin(1, None))

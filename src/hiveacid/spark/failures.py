@@ -62,6 +62,7 @@ _UNREADABLE: Final = re.compile(
     r"|org\.apache\.orc\.(?:protobuf\.Invalid|FileFormatException|impl\.\S+Exception)"
     rf"|{FOREIGN_FILE_MARK}"
 )
+_NULL_PUSHED: Final = re.compile(r"NullPointerException[^\n]*\n[^\n]*(?:OrcFilters|HiveDecimal)")
 _UNREACHED: Final = re.compile(
     r"java\.net\.\w+Exception[^\n]*|\S+\.(?:Standby|SafeMode|BlockMissing)Exception[^\n]*"
 )
@@ -207,6 +208,11 @@ def _file_error(text: str, at: Reach | None) -> AcidError | None:
     if not unreadable:
         refused = _NAME_NODE.search(text)
         return refused and StorageError(f"Spark: {refused[0].strip()}", detail=_NO_ANSWER)
+    if _NULL_PUSHED.search(text):
+        return UnsupportedError(
+            "Spark's ORC reader fails on NULL in a list of numbers",
+            note="Leave None out of isin(...), or write the condition as text.",
+        )
     given = unreadable["path"] or unreadable["read"]
     if given is None:
         return FormatError("Spark cannot read a file of the table as an ACID ORC file")

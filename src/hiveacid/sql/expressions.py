@@ -31,8 +31,9 @@ from hiveacid.sql.operands import (
     RANKING,
     WORDS,
     concatenations,
-    nulls_listed,
     respelled,
+    unpushed_list,
+    unpushed_query,
 )
 from hiveacid.statements.values import VirtualColumn
 
@@ -336,8 +337,9 @@ class ExpressionParser(ABC):
                 end = cursor.next().end
             scope.current_database.append((token.start, end))
         elif token.key == "IN" and cursor.peek(1).key == "(":
-            scope.edits += [Edit(*one) for one in nulls_listed(cursor.tokens, cursor.at)]
             cursor.next()
+            if not self._opens_query():
+                scope.edits += [Edit(*one) for one in unpushed_list(cursor.tokens, cursor.at - 1)]
         elif token.is_name:
             self._name(scope)
         else:
@@ -361,7 +363,7 @@ class ExpressionParser(ABC):
 
     def group(self, scope: Scope) -> None:
         """( ... ): a subquery or anything else."""
-        cursor = self.cursor
+        cursor, first = self.cursor, self.cursor.at
         is_query = self._opens_query()
         cursor.expect("(")
         if is_query:
@@ -371,6 +373,9 @@ class ExpressionParser(ABC):
         else:
             self.region(scope, _never)
         cursor.expect(")")
+        if is_query:
+            edits = unpushed_query(cursor.tokens, first, cursor.at)
+            scope.edits += [Edit(*one) for one in edits]
 
     def _opens_query(self) -> bool:
         """Whether what follows the parenthesis that comes next is a query."""

@@ -76,8 +76,11 @@ _WITHIN: Final = frozenset({"DIV", "FILTER", "IGNORE", "NULLS", "OVER", "RESPECT
 """Words that are part of an operand."""
 _ENDS: Final = NOT_AN_ALIAS - {"NULL"} | {"ASC", "DESC", "ILIKE", "LIMIT", "REGEXP", "RLIKE"}
 _OPERATORS: Final = frozenset({"+", "-", "*", "/", "%", "^", "~", ".", "::", "->"})
-_WORDS_MAX: Final = 3
-"""Of ``alias.column``."""
+_COMPARED: Final = COMPARISONS | {"<=>", "BETWEEN"}
+_BEFORE_AN_OPERAND: Final = frozenset({"BETWEEN", "HAVING", "ON", "OR", "WHEN", "WHERE"})
+_BEFORE_A_GROUP: Final = frozenset({"AND", "HAVING", "NOT", "ON", "OR", "WHEN", "WHERE"})
+_PLAIN: Final = frozenset({"+", ",", "-", "DATE", "FALSE", "TIMESTAMP", "TRUE"})
+"""What literals that are not NULL may have besides numbers and texts."""
 _QUERIES: Final = frozenset({"FROM", "SELECT", "VALUES", "WITH"})
 
 
@@ -204,27 +207,67 @@ def _commas(group: Sequence[Token]) -> list[Token]:
     return found
 
 
-def nulls_listed(tokens: Sequence[Token], at: int) -> _Edits:
-    """NULL among the items of ``name IN (...)``, whose IN is the token ``at``, as what is NULL of
-    the name: Spark gives its ORC reader a list of literals, which fails on NULL among numbers.
+def unpushed_list(tokens: Sequence[Token], at: int) -> _Edits:
+    """What stands before the ``IN`` at ``at``, in a form of which Spark pushes nothing down, where
+    an item of the list may be NULL, on which among numbers Spark's ORC reader fails.
     """
-    start = at - 1
-    while start >= 2 and tokens[start - 1].key == "." and tokens[start - 2].is_name:
-        start -= 2
-    name = "".join(token.text for token in tokens[max(start, 0) : at])
-    is_name = at > 0 and tokens[at - 1].is_name and tokens[at - 1].key not in NOT_AN_ALIAS
-    if not is_name or at - start > _WORDS_MAX or "__" in name:  # a longer one may be replaced
-        return []
-    edits, depth = [], 0
-    following = zip(tokens[at + 1 :], tokens[at + 2 :], tokens[at + 3 :], strict=False)
-    for before, token, after in following:
-        depth += (before.key == "(") - (before.key == ")")
+    depth, items = 0, []
+    for token in tokens[at + 1 :]:
+        depth += (token.key == "(") - (token.key == ")")
         if depth == 0:
             break
-        is_item = depth == 1 and before.key in ("(", ",") and after.key in (",", ")")
-        if is_item and token.key == "NULL":
-            edits.append((token.start, token.end, f"try_element_at(array({name}), 2)"))
-    return edits
+        items.append(token)
+    return [] if all(map(_is_plain, items[1:])) else _unpushed(tokens, at - 1)
+
+
+def unpushed_query(tokens: Sequence[Token], first: int, end: int) -> _Edits:
+    """What a query in parentheses, the tokens from ``first`` to before ``end``, is compared with,
+    in such a form: what it gives may be NULL.
+    """
+    at = first - 1
+    if at > 0 and tokens[at].key == "AND":
+        depth = 0
+        while at and (depth or tokens[at].key not in _BEFORE_AN_OPERAND):
+            at -= 1
+            depth += (tokens[at].key == ")") - (tokens[at].key == "(")
+    if at > 0 and tokens[at].key in _COMPARED:
+        return _unpushed(tokens, at - 1)
+    if end + 1 >= len(tokens) or tokens[end].key not in COMPARISONS:
+        return []
+    last = end + 1
+    while last + 2 < len(tokens) and tokens[last + 1].key == "." and tokens[last + 2].is_name:
+        last += 2
+    following = tokens[min(last + 1, len(tokens) - 1)]
+    is_value = following.key != "(" and following.kind is not TokenKind.STRING
+    return _unpushed(tokens, last) if is_value and tokens[last].is_name else []
+
+
+def _unpushed(tokens: Sequence[Token], end: int) -> _Edits:
+    """The column, or the parentheses, of which the token ``end`` is the last one, or NOT after it;
+    nothing where it is neither.
+    """
+    end = start = end - (end > 0 and tokens[end].key == "NOT")
+    if end < 0:
+        return []
+    if tokens[end].key == ")":
+        depth = 1
+        while start and depth:
+            start -= 1
+            depth += (tokens[start].key == ")") - (tokens[start].key == "(")
+        before = tokens[max(start - 1, 0)]
+        if before.is_name and before.key not in _BEFORE_A_GROUP:
+            return []  # a call
+    elif not tokens[end].is_name or tokens[end].key in NOT_AN_ALIAS:
+        return []
+    else:
+        while start >= 2 and tokens[start - 1].key == "." and tokens[start - 2].is_name:
+            start -= 2
+    first, last = tokens[start].start, tokens[end].end
+    return [(first, first, "try_element_at(array("), (last, last, "), 1)")]
+
+
+def _is_plain(token: Token) -> bool:
+    return token.kind in (TokenKind.NUMBER, TokenKind.STRING) or token.key in _PLAIN
 
 
 def concatenations(tokens: Sequence[Token]) -> list[tuple[int, str]]:
