@@ -194,6 +194,37 @@ def test_what_hive_replaced_since_the_snapshot_is_not_written_to(
     assert hiveacid.read_arrow(acid.table("t")).read_all().to_pylist() == [{"i": 3}]
 
 
+def forget_write_ids_as_hive_does(url: str) -> None:
+    """Its housekeeping: all of the transactions below the lowest that is open or aborted."""
+    ask(
+        url,
+        """delete from "TXN_TO_WRITE_ID" where "T2W_TXNID" < (
+        select min("TXN_ID") from "TXNS" where "TXN_STATE" in ('a', 'o'))""",
+    )
+
+
+def test_what_an_old_transaction_wrote_last_stays_in_sight(acid: Session, hives_url: str) -> None:
+    """The highest write id that is remembered is where the list of a reader ends."""
+    for name in ("t", "u"):
+        acid.sql(f"create table {name} (i int) {ACID}")
+    acid.sql("insert into t values (1)")
+    name = acid.table("t").definition.name
+    with (
+        acid.transaction() as late,
+        connect(hives_url, clock=SystemClock()) as hive,
+    ):
+        late.sql("insert into u values (1)")
+        (txn,) = hive.open_txns(1, user="hive", host="hs2")
+        hive.allocate_write_ids((txn,), name)
+        late.sql("insert into t values (2)")
+        hive.abort_txn(txn)
+    written = [one.write_id for one in acid.table("t").history()]
+    forget_write_ids_as_hive_does(hives_url)
+    rows = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    assert sorted(row["i"] for row in rows) == [1, 2]
+    assert [one.write_id for one in acid.table("t").history()] == written
+
+
 def test_rows_are_not_counted_by_statistics(acid: Session, hives_url: str) -> None:
     """Other clients of Hive's Metastore commit without a word about them."""
     acid.sql(f"create table t (i int) {ACID}")

@@ -43,6 +43,7 @@ from hiveacid.metastore.sql.txns import (
 from hiveacid.metastore.sql.write_ids import (
     NEWER_OVERWRITE,
     OVERLAPPING,
+    end_lists_later,
     insert_components,
     insert_writes,
 )
@@ -474,6 +475,7 @@ def _finish(unit: Unit, txn: TxnId, kind: TxnType, operations: frozenset[str]) -
             unit.ask(_COMPLETE, txn=txn, at=at, changes=changes)
         unit.ask(_DELETE_COMPONENTS, txn=txn)
     unit.ask(_SET_COMMITTED, txn=txn)
+    end_lists_later(unit, txn)
     forget_open(unit, txn)
     if kind is TxnType.MATER_VIEW_REBUILD:
         unit.ask(DELETE_REBUILD_LOCKS, txn=txn)

@@ -8,17 +8,39 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import compress
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    String,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from hiveacid.errors import AlreadyExistsError, TransactionError
 from hiveacid.metastore.api import TxnStore
-from hiveacid.metastore.sql.dialect import packed, unpacked
+from hiveacid.metastore.sql.catalog_schema import DBS, HIVEACID_FLOORS, TBLS
+from hiveacid.metastore.sql.dialect import packed, server_now, unpacked
 from hiveacid.metastore.sql.engine import Part, Unit
-from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXN_COMPONENTS, TXN_TO_WRITE_ID, WRITE_SET
+from hiveacid.metastore.sql.objects import NAMED_TABLE
+from hiveacid.metastore.sql.schema import (
+    NEXT_WRITE_ID,
+    TXN_COMPONENTS,
+    TXN_TO_WRITE_ID,
+    TXNS,
+    WRITE_SET,
+)
 from hiveacid.metastore.sql.txns import ask_open_type, open_type, read_open_txns
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.tables import LONG_MAX, TableName, TxnId, WriteId
-from hiveacid.model.transactions import LockComponent, OperationType, TxnType
+from hiveacid.model.transactions import LockComponent, OperationType, TxnState, TxnType
 
 _W = TXN_TO_WRITE_ID.c
 _N = NEXT_WRITE_ID.c
@@ -272,6 +294,69 @@ def _valid_of_table(
         aborted = [] if opened else [first]
         hwm = first
     return ValidWriteIdList(str(table), hwm, min_open, tuple(opened), tuple(aborted))
+
+
+# -------------------------------------------------------------------- beside Hive
+
+
+_EARLIER: Final = TXN_TO_WRITE_ID.alias("earlier")
+_WRITTEN_LATE: Final = (
+    select(_W.T2W_DATABASE, _W.T2W_TABLE)
+    .where(
+        _W.T2W_TXNID == bindparam("txn"),
+        exists().where(
+            _EARLIER.c.T2W_DATABASE == _W.T2W_DATABASE,
+            _EARLIER.c.T2W_TABLE == _W.T2W_TABLE,
+            _EARLIER.c.T2W_WRITEID < _W.T2W_WRITEID,
+            _EARLIER.c.T2W_TXNID > _W.T2W_TXNID,
+        ),
+    )
+    .order_by(_W.T2W_DATABASE, _W.T2W_TABLE)
+)
+_T: Final = TXNS.c
+_NOW: Final = server_now(bindparam("now", type_=BigInteger))
+_INSERT_COMMITTED: Final = (
+    insert(TXNS)
+    .from_select(
+        ["TXN_USER", "TXN_HOST", "TXN_STATE", "TXN_STARTED", "TXN_LAST_HEARTBEAT"],
+        select(_T.TXN_USER, _T.TXN_HOST, literal(TxnState.COMMITTED.value), _NOW, _NOW).where(
+            _T.TXN_ID == bindparam("txn")
+        ),
+    )
+    .returning(_T.TXN_ID)
+)
+_WRITE_ID: Final = bindparam("write_id", type_=BigInteger)
+_NOTE_NO_COMMIT: Final = insert(HIVEACID_FLOORS).from_select(
+    [column.name for column in HIVEACID_FLOORS.c],
+    select(TBLS.c.TBL_ID, literal("/aborted/") + cast(_WRITE_ID, String), _WRITE_ID, _WRITE_ID)
+    .join_from(TBLS, DBS, DBS.c.DB_ID == TBLS.c.DB_ID)
+    .where(*NAMED_TABLE),
+)
+"""It is no version, as if it had been aborted."""
+
+
+def end_lists_later(unit: Unit, txn: TxnId) -> None:
+    """Let the lists of readers not end below what the transaction, committed in this unit, wrote:
+    a new one, committed as well, takes the write id after it in each table where a later one took
+    an earlier write id.
+
+    Hive forgets write ids by the transaction alone, and a list ends at the highest that is left.
+    """
+    late = unit.rows(_WRITTEN_LATE, txn=txn) if unit.of_hive else []
+    if not late:
+        return
+    taken = []
+    for database, table in late:
+        where = {"db": database, "table": table}
+        write_id = int(unit.scalar(_NEXT_FOR_UPDATE, **where))
+        unit.ask(_SET_NEXT, **where, next=write_id + 1)
+        taken.append((database, table, write_id))
+    # later than all that have lower write ids by now
+    last = unit.scalar(_INSERT_COMMITTED, txn=txn, now=unit.statement_time_ms)
+    rows = [{"txn": last, "db": one[0], "table": one[1], "write_id": one[2]} for one in taken]
+    unit.run_many(_INSERT, rows)
+    for database, table, write_id in taken:
+        unit.ask(_NOTE_NO_COMMIT, database=database, table=table, write_id=write_id)
 
 
 # -------------------------------------------------------------------- overwrites
