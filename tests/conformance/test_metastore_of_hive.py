@@ -301,6 +301,33 @@ def test_other_formats_are_refused(acid: Session, hives_url: str, change: str, w
 @pytest.mark.parametrize(
     "change",
     [
+        """update "COMPACTION_QUEUE" set "CQ_TYPE" = '*' where "CQ_TABLE" = 't'""",
+        """update "SERDES" set "SLIB" = 'com.acme.Csv'""",
+        """update "TBLS" set "TBL_TYPE" = 'MATERIALIZED_VIEW' where "TBL_NAME" = 't'""",
+        """insert into "SORT_COLS" ("SD_ID", "COLUMN_NAME", "ORDER", "INTEGER_IDX")
+        select "SD_ID", 'i', 1, 0 from "TBLS" where "TBL_NAME" = 't'""",
+    ],
+)
+def test_requests_that_only_hive_can_do_wait_for_it(
+    acid: Session, hives_url: str, change: str
+) -> None:
+    for name in ("t", "u"):
+        acid.sql(f"create table {name} (i int) {ACID}")
+        acid.sql(f"insert into {name} values (1)")
+        acid.sql(f"alter table {name} compact 'major'")
+    serdes = """select "SERDE_ID" from "SDS" join "TBLS" using ("SD_ID") where "TBL_NAME" = 't'"""
+    ask(hives_url, f'{change} where "SERDE_ID" = ({serdes})' if "SLIB" in change else change)
+    worker = acid.compacting.compactor().worker()
+    done = worker.run_next()
+    assert done is not None and done.compaction.table.table == "u"
+    assert worker.run_next() is None
+    (waits,) = acid.compactions(status="initiated")
+    assert waits.table.table == "t"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         """update "SDS" set "INPUT_FORMAT" = 'org.apache.hadoop.mapred.TextInputFormat'
         where "SD_ID" = (select "SD_ID" from "PARTITIONS" where "PART_NAME" = 'p=2')""",
         """update "SERDES" set "SLIB" = 'org.apache.hadoop.hive.serde2.JsonSerDe'

@@ -23,6 +23,8 @@ class CompactionType(Enum):
     MINOR = "i"
     REBALANCE = "r"
     ABORT_TXN_CLEANUP = "c"
+    SMART_OPTIMIZE = "*"
+    """Hive's alone, of Iceberg tables"""
 
 
 class CompactionState(Enum):
@@ -71,6 +73,7 @@ COVERED_BY: Final[Mapping[CompactionType, frozenset[CompactionType]]] = {
     _T.MAJOR: frozenset({_T.MAJOR, _T.REBALANCE}),
     _T.REBALANCE: frozenset(),
     _T.ABORT_TXN_CLEANUP: frozenset({_T.ABORT_TXN_CLEANUP}),
+    _T.SMART_OPTIMIZE: frozenset({_T.SMART_OPTIMIZE}),
 }
 """Type -> types that leave nothing for it to do where nothing was written since.
 

@@ -49,7 +49,7 @@ def test_what_nobody_knows_how_to_read_is_refused(properties: dict[str, str], kn
 
 
 def test_compaction_letters_and_transitions() -> None:
-    assert [one.value for one in CompactionType] == ["a", "i", "r", "c"]
+    assert [one.value for one in CompactionType] == ["a", "i", "r", "c", "*"]
     assert "".join(one.value for one in CompactionState) == "iwrfsacx"
     assert set(COMPACTION_TRANSITIONS) == set(CompactionState)
     assert {one for one in CompactionState if one.is_queued} == {

@@ -20,6 +20,8 @@ from sqlalchemy import (
     column,
     delete,
     exists,
+    false,
+    func,
     insert,
     literal,
     or_,
@@ -40,16 +42,18 @@ from hiveacid.metastore.sql.catalog_schema import (
     SDS,
     SERDE_PARAMS,
     SERDES,
+    SORT_COLS,
     TBLS,
 )
 from hiveacid.metastore.sql.engine import Unit
-from hiveacid.metastore.sql.objects import NAMED_TABLE
+from hiveacid.metastore.sql.objects import CATALOG, NAMED_TABLE
 from hiveacid.model.tables import (
     CONSTRAINT_PREFIXES,
     SERDE_PROPERTIES,
     STORAGE_CLASSES,
     FileFormat,
     Table,
+    TableKind,
     TableName,
 )
 
@@ -127,6 +131,13 @@ _OTHER_FORMAT: Final = (
     .where(*NAMED_TABLE, _IS_OTHER)
     .limit(1)
 )
+_KNOWN: Final = or_(
+    *(
+        and_(SDS.c.INPUT_FORMAT == one.input_format, SERDES.c.SLIB == one.serde)
+        for one in STORAGE_CLASSES.values()
+    )
+)
+_KINDS: Final = tuple(TBLS.c.TBL_TYPE == kind.value for kind in TableKind)
 _COPY_SERDE: Final = insert(SERDE_PARAMS).from_select(
     ["SERDE_ID", "PARAM_KEY", "PARAM_VALUE"],
     select(cast(bindparam("serde"), BigInteger), _S.PARAM_KEY, _S.PARAM_VALUE)
@@ -171,6 +182,19 @@ def check_formats(unit: Unit, name: TableName) -> None:
             table=str(name),
             partition=row[0],
         )
+
+
+def is_for_hive_alone(database: Any, name: Any) -> ColumnElement[bool]:
+    """Whether the table of this name is one that hiveacid does not read, or does not compact."""
+    its = (DBS.c.NAME == database, DBS.c.CTLG_NAME == CATALOG, TBLS.c.TBL_NAME == name)
+    tables = TBLS.join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID).join(SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
+    tables = tables.join(SERDES, SERDES.c.SERDE_ID == SDS.c.SERDE_ID)
+    is_sorted = exists().where(SORT_COLS.c.SD_ID == SDS.c.SD_ID).correlate_except(SORT_COLS)
+    unknown = or_(~or_(*_KINDS), ~func.coalesce(_KNOWN, false()), is_sorted)
+    return or_(
+        exists().select_from(tables).where(*its, unknown),
+        exists().select_from(_FROM_PARTITIONS).where(*its, _IS_OTHER),
+    )
 
 
 # -------------------------------------------------------------------- constraints

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import Select, and_, bindparam, false, func, insert, or_, select, update
 
 from hiveacid.errors import InvalidInputError, MetastoreError, NotFoundError
+from hiveacid.metastore.sql.beside_hive import is_for_hive_alone
 from hiveacid.metastore.sql.compaction_rows import (
     HISTORY_COLUMNS,
     QUEUE_COLUMNS,
@@ -95,10 +96,20 @@ _WAITING: Final = (
     .limit(1)
     .with_for_update(skip_locked=True)
 )
-_WAITING_IN_POOL: Final = _WAITING.where(Q.CQ_POOL_NAME == bindparam("pool"))
-_WAITING_FOR_ANY: Final = _WAITING.where(
-    or_(Q.CQ_POOL_NAME.is_(None), Q.CQ_POOL_NAME == "", Q.CQ_ENQUEUE_TIME < bindparam("before"))
+_OF_POOL: Final = Q.CQ_POOL_NAME == bindparam("pool")
+_OF_ANY: Final = or_(
+    Q.CQ_POOL_NAME.is_(None), Q.CQ_POOL_NAME == "", Q.CQ_ENQUEUE_TIME < bindparam("before")
 )
+_NOT_HIVES_ALONE: Final = and_(
+    Q.CQ_TYPE != CompactionType.SMART_OPTIMIZE.value,
+    ~is_for_hive_alone(Q.CQ_DATABASE, Q.CQ_TABLE),
+)
+_NEXT_OF: Final = {
+    (pooled, of_hive): _WAITING.where(pool, _NOT_HIVES_ALONE) if of_hive else _WAITING.where(pool)
+    for pooled, pool in ((True, _OF_POOL), (False, _OF_ANY))
+    for of_hive in (True, False)
+}
+"""By whether a pool is named, and the database is that of a Metastore of Hive's."""
 _CLAIM: Final = (
     update(COMPACTION_QUEUE)
     .where(Q.CQ_ID == bindparam("id"), Q.CQ_STATE == _INITIATED)
@@ -217,11 +228,9 @@ class SqlCompactions(Part, CompactionUpkeep, CompactionQueue):
     ) -> CompactionInfo | None:
         with self._db.write() as unit:
             timeout_ms = unit.options.compaction.pool_timeout_ms
-            if pool:
-                found = unit.scalar(_WAITING_IN_POOL, pool=pool)
-            else:
-                before = unit.now_ms - timeout_ms if timeout_ms else LONG_MIN
-                found = unit.scalar(_WAITING_FOR_ANY, before=before)
+            before = unit.now_ms - timeout_ms if timeout_ms else LONG_MIN
+            waiting = _NEXT_OF[bool(pool), unit.of_hive]
+            found = unit.scalar(waiting, **({"pool": pool} if pool else {"before": before}))
             if found is None:
                 return None
             unit.ask(_CLAIM, id=found, worker=worker, version=version, now=unit.now_ms)
