@@ -7,7 +7,6 @@ databases.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -31,7 +30,9 @@ _STARTS: Final = 5
 class PostgresServer:
     """Hands out databases; those with the schema of a metastore are copied from a template."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, *, how: str = "") -> None:
+        """``how`` databases are made: options of CREATE DATABASE."""
+        self._how = how
         self._url = url.set(drivername="postgresql+psycopg", database="postgres")
         self._engine = create_engine(self._url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
         self._prefix = f"hiveacid_{os.getpid()}"
@@ -77,7 +78,7 @@ class PostgresServer:
 
     def _create(self, template: str) -> str:
         name = f"{self._prefix}_{next(self._numbers)}"
-        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} {self._how}")
         self._made.append(name)
         return self._url.set(database=name).render_as_string(hide_password=False)
 
@@ -97,7 +98,8 @@ def postgres_server() -> Iterator[PostgresServer]:
     directory = Path(tempfile.mkdtemp(prefix="hiveacid-postgres-"))
     directory.chmod(0o755)  # a server started by root runs as another user
     started = _started(directory / "data")
-    server = PostgresServer(make_url(started.get_uri()))
+    # by files and not through the log: a third less time, where nothing waits for the disk
+    server = PostgresServer(make_url(started.get_uri()), how="STRATEGY file_copy")
     try:
         for name in ("fsync", "full_page_writes"):  # no test takes the disk away
             server.execute(f"ALTER SYSTEM SET {name} = off")
@@ -109,7 +111,9 @@ def postgres_server() -> Iterator[PostgresServer]:
         if pid is not None:
             os.kill(pid, signal.SIGQUIT)  # at once: the data go away with it
         started.cleanup()
-        shutil.rmtree(directory, ignore_errors=True)
+        # gigabytes in a hundred thousand files, which nobody waits for
+        remove = ["sh", "-c", 'rm -rf "$0" >/dev/null 2>&1 &', str(directory)]
+        subprocess.run(remove, start_new_session=True, check=False)
 
 
 def _started(data: Path) -> Any:
