@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from tests.postgres import PostgresServer
 import hiveacid
 from hiveacid.cli.app import app
 from hiveacid.clock import SystemClock
-from hiveacid.errors import ConflictError, ConversionError, MetastoreError, UnsupportedError
+from hiveacid.errors import (
+    ConflictError,
+    ConversionError,
+    MetastoreError,
+    MissingFileError,
+    UnsupportedError,
+)
 from hiveacid.metastore.connect import Opening, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
 from hiveacid.model.transactions import TxnState
@@ -223,6 +230,33 @@ def test_what_an_old_transaction_wrote_last_stays_in_sight(acid: Session, hives_
     rows = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
     assert sorted(row["i"] for row in rows) == [1, 2]
     assert [one.write_id for one in acid.table("t").history()] == written
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_version_without_what_hive_dropped_is_an_error(
+    acid: Session, hives_url: str, version: int
+) -> None:
+    """Of two partitions that both commits wrote to; the third commit is Hive's own."""
+    acid.sql(f"create table t (i int) partitioned by (p int) {ACID}")
+    for value in (1, 2):
+        acid.sql(f"insert into t values ({value}, 1), ({value}, 2)")
+    with connect(hives_url, clock=SystemClock()) as hive:
+        (txn,) = hive.open_txns(1, user="hive", host="hs2")
+        hive.allocate_write_ids((txn,), acid.table("t").definition.name)
+        hive.commit_txn(txn)
+    ask(hives_url, 'delete from "HIVEACID_COMMITS" where "HC_WRITEID" = 3')
+    t = acid.table("t")
+    assert hiveacid.read_arrow(t, as_of_write_id=version).read_all().num_rows == 4
+    assert hiveacid.read_changes(t, since=0).read_all().num_rows == 4
+    shutil.rmtree(Path(t.definition.location, "p=1"))
+    for child in ("PARTITION_KEY_VALS", "PARTITION_PARAMS", "PARTITIONS"):
+        part = """select "PART_ID" from "PARTITIONS" where "PART_NAME" = 'p=1'"""
+        ask(hives_url, f'delete from "{child}" where "PART_ID" in ({part})')
+    assert hiveacid.read_arrow(t).read_all().num_rows == 2
+    with pytest.raises(MissingFileError, match="Hive dropped or renamed a partition"):
+        hiveacid.read_arrow(t, as_of_write_id=version).read_all()
+    with pytest.raises(MissingFileError, match="Hive dropped or renamed a partition"):
+        hiveacid.read_changes(t, since=0)
 
 
 def test_rows_are_not_counted_by_statistics(acid: Session, hives_url: str) -> None:

@@ -248,8 +248,8 @@ class _Plan:
             floors=partial(self._floors, low, high),
             written=written,
         )
-        if not txn.hive_cleans:
-            check_all_there(own, table, written, (c for c in commits if versions.has(c.write_id)))
+        seen = (one for one in commits if versions.has(one.write_id))
+        check_all_there(own, table, written, seen, hive_cleans=txn.hive_cleans)
         reader = ChangeReader(
             TableReader(self.files, table, names.union(key), versions.high),
             times_ms=versions.times_ms,

@@ -140,8 +140,7 @@ def past_snapshot(
 
     Raises:
         SnapshotExpiredError: files of it were cleaned.
-        MissingFileError: somebody else removed some.
-        StorageError: a directory could not be listed.
+        MissingFileError: somebody else removed some; StorageError: a directory was not listed.
     """
     if version.dropped and (version.write_id or version.was_converted):
         what = f"partition {version.dropped[0]}, which may have had rows then, was dropped or moved"
@@ -176,17 +175,23 @@ def past_snapshot(
             if pinned:
                 continue
             raise _expired(metastore, table, version, name)
-    if is_whole and not hive_cleans and version.sequence is not None:
+    if is_whole and (hive_cleans or version.sequence is not None):
         written = WrittenFiles()
         for part in snapshot.parts:
             written.add(part.directory)
         commits = own(metastore).commits(table.name, until=version.sequence, above=written.base)
-        check_all_there(own(metastore), table, written, commits)
+        seen = (one for one in commits if version.valid.is_valid(one.write_id))
+        check_all_there(own(metastore), table, written, seen, hive_cleans=hive_cleans)
     return snapshot
 
 
 def check_all_there(
-    store: OwnDatabase, table: Table, written: WrittenFiles, commits: Iterable[Commit]
+    store: OwnDatabase,
+    table: Table,
+    written: WrittenFiles,
+    commits: Iterable[Commit],
+    *,
+    hive_cleans: bool,
 ) -> None:
     """No file of these commits was removed by somebody who is no cleaner.
 
@@ -197,9 +202,11 @@ def check_all_there(
         write_id = int(one.write_id)
         if store.version(table.name, write_id=write_id).dropped:  # a partition took files along
             continue
+        why = "no cleaner removed them"
+        why += ", unless Hive dropped or renamed a partition" if hive_cleans else ""
         directory = f"delta_{write_id:07d}_{write_id:07d}"
         raise MissingFileError(
-            f"Files of version {write_id} of {table.name} are missing, and no cleaner removed them:"
+            f"Files of version {write_id} of {table.name} are missing, and {why}:"
             f" {there} of {one.files} are there, in directories ...{directory}...",
             table=str(table.name),
             version=write_id,
