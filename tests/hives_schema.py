@@ -19,9 +19,9 @@ _CHILDREN: Final = {
         *("BUCKETING_COLS", "PARTITIONS", "SD_PARAMS", "SKEWED_COL_NAMES"),
         *("SKEWED_COL_VALUE_LOC_MAP", "SORT_COLS", "TBLS"),
     ),
-    ("DBS", "DB_ID"): ("DATABASE_PARAMS", "DB_PRIVS", "TBLS"),
+    ("DBS", "DB_ID"): ("DATABASE_PARAMS", "DB_PRIVS", "FUNCS", "TBLS"),
     ("TBLS", "TBL_ID"): (
-        *("PARTITIONS", "PARTITION_KEYS", "TABLE_PARAMS", "TAB_COL_STATS"),
+        *("MV_TABLES_USED", "PARTITIONS", "PARTITION_KEYS", "TABLE_PARAMS", "TAB_COL_STATS"),
         *("TBL_COL_PRIVS", "TBL_PRIVS"),
     ),
     ("PARTITIONS", "PART_ID"): (
@@ -32,11 +32,16 @@ _CHILDREN: Final = {
 """Tables by the key of another that they have."""
 _ALONE: Final = {
     "DB_PRIVS": "DB_ID",
+    "FUNCS": "DB_ID",
+    "I_SCHEMA": "DB_ID",
+    "MV_TABLES_USED": "TBL_ID",
+    "PACKAGES": "DB_ID",
     "PART_COL_PRIVS": "PART_ID",
     "PART_PRIVS": "PART_ID",
     "SKEWED_COL_NAMES": "SD_ID",
     "SKEWED_COL_VALUE_LOC_MAP": "SD_ID",
     "SKEWED_VALUES": "SD_ID_OID",
+    "STORED_PROCS": "DB_ID",
     "TBL_COL_PRIVS": "TBL_ID",
     "TBL_PRIVS": "TBL_ID",
 }

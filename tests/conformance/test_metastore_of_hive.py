@@ -20,6 +20,7 @@ from hiveacid.clock import SystemClock
 from hiveacid.errors import (
     ConflictError,
     ConversionError,
+    InvalidInputError,
     MetastoreError,
     MissingFileError,
     UnsupportedError,
@@ -136,6 +137,26 @@ def test_nothing_that_hangs_on_a_row_keeps_it(acid: Session, hives_url: str) -> 
         "SDS",
     ):
         assert ask(hives_url, f'select * from "{name}"') == [], name
+
+
+@pytest.mark.parametrize(
+    ("needs", "statement", "what"),
+    [
+        ("MV_TABLES_USED", "drop table d.t", "a materialized view of Hive's needs it"),
+        ("FUNCS", "drop database d cascade", "a function of Hive's needs it"),
+    ],
+)
+def test_what_hive_needs_is_not_dropped(
+    acid: Session, hives_url: str, needs: str, statement: str, what: str
+) -> None:
+    acid.sql("create database d")
+    acid.sql(f"create table d.t (i int) {ACID}")
+    acid.sql("insert into d.t values (1)")
+    key, owner = ("DB_ID", "DBS") if "database" in statement else ("TBL_ID", "TBLS")
+    ask(hives_url, f'insert into "{needs}" ("{key}") select max("{key}") from "{owner}"')
+    with pytest.raises(InvalidInputError, match=what):
+        acid.sql(statement)
+    assert hiveacid.read_arrow(acid.table("d.t")).read_all().num_rows == 1
 
 
 def test_constraints_are_kept_where_hive_looks_for_them(acid: Session, hives_url: str) -> None:

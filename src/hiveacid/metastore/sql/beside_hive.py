@@ -33,7 +33,7 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 from sqlalchemy.sql.expression import FromClause
 
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.metastore.sql.catalog_schema import (
     COLUMNS_V2,
     DBS,
@@ -74,17 +74,33 @@ _DEPENDENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "CHILD_TBL_ID": ("KEY_CONSTRAINTS",),
 }
 """Tables by the column that says whom their rows belong to."""
+_NEEDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "TBL_ID": {"MV_TABLES_USED": "a materialized view"},
+    "DB_ID": {
+        "FUNCS": "a function",
+        "I_SCHEMA": "a schema",
+        "PACKAGES": "a package",
+        "STORED_PROCS": "a procedure",
+    },
+}
+"""What of Hive's keeps a row, by its table and the same column."""
 _DEFER: Final = text("SET CONSTRAINTS ALL DEFERRED")
 
 
 def delete_dependents(unit: Unit, **owners: Any) -> None:
     """Delete what hangs on rows that go in this unit, by the names above, each with ids or a
     selection of ids. Foreign keys count at its commit only, so that the order is free.
+
+    Raises: InvalidInputError: something of Hive's needs one of them.
     """
     if not unit.of_hive:
         return
     unit.ask(_DEFER)
     for key, ids in owners.items():
+        for name, what in _NEEDS.get(key, {}).items():
+            needs = select(literal(1)).select_from(table(name)).where(column(key).in_(ids))
+            if unit.row(needs.limit(1)) is not None:
+                raise InvalidInputError(f"It cannot be dropped: {what} of Hive's needs it")
         for name in _DEPENDENTS[key]:
             unit.ask(delete(table(name, column(key))).where(column(key).in_(ids)))
 
