@@ -75,6 +75,18 @@ def test_another_schema_of_hives_is_left_as_it_is(hives_url: str) -> None:
     assert ask(hives_url, "select 1 from pg_tables where tablename ~ 'HIVEACID_'") == []
 
 
+@pytest.mark.parametrize("version", ["4.0.0", "4.3.0"])
+def test_a_schema_of_another_hive_is_refused(acid: Session, hives_url: str, version: str) -> None:
+    """Also where a service of Hive's has been upgraded since."""
+    change = """update "VERSION" set "SCHEMA_VERSION" = '{}'"""
+    ask(hives_url, change.format(version))
+    for opening in (Opening.EXISTING, Opening.UPGRADE):
+        with pytest.raises(MetastoreError, match=rf"of schema version {version}; known are 4\.1"):
+            connect(hives_url, clock=SystemClock(), opening=opening)
+    ask(hives_url, change.format("4.2.0"))
+    connect(hives_url, clock=SystemClock()).close()
+
+
 def test_tables_go_where_hive_puts_them(acid: Session, tmp_path: Path) -> None:
     acid.sql("create database d")
     for name in ("t", "d.t"):

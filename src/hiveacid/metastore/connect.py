@@ -63,6 +63,8 @@ class Migration:
     indexes: tuple[str, ...] = ()
 
 
+_HIVES: Final = frozenset({"4.1.0", "4.2.0"})
+"""Their schemas are the same."""
 OF_HIVE: Final = -1
 """The version of what Hive's schematool makes: its tables, and none of ours."""
 _OF_OURS: Final = Migration(
@@ -177,6 +179,8 @@ def _version(database: Database, unit: Unit) -> int | None:
     """The version of the schema that is there, None where nothing is."""
     tables = database.dialect.table_names(unit.channel)
     database.of_hive = beside_hive.KEY_CONSTRAINTS.name in tables
+    if database.of_hive:
+        _check_hives_version(database, unit)
     if schema.HIVEACID_VERSION.name not in tables:
         if not tables:
             return None
@@ -199,6 +203,17 @@ def _version(database: Database, unit: Unit) -> int | None:
             note="Upgrade hiveacid.",
         )
     return version
+
+
+def _check_hives_version(database: Database, unit: Unit) -> None:
+    """Raises: MetastoreError: its services are of a Hive that may keep other things there."""
+    found = {str(row[0]) for row in unit.rows(select(catalog_schema.VERSION.c.SCHEMA_VERSION))}
+    if not found <= _HIVES:
+        raise MetastoreError(
+            f"{database.url} is the database of a Metastore of Hive's of schema version "
+            f"{', '.join(sorted(found))}; known are {', '.join(sorted(_HIVES))}",
+            url=database.url,
+        )
 
 
 def _create(unit: Unit) -> None:
