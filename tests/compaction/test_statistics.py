@@ -15,7 +15,7 @@ FILES = ("numFiles", "totalSize")
 def _properties(world: World, partition: str | None = None) -> dict[str, str]:
     if partition is None:
         return dict(world.client.metastore.get_table(T).properties)
-    (found,) = world.client.metastore.list_partitions(T)
+    (found,) = world.client.metastore.list_partitions(T, statistics=True)
     return dict(found.properties)
 
 

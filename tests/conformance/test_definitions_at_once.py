@@ -194,7 +194,7 @@ class Three:
                 if table.partition_columns:
                     told += [
                         repr(replace(one, properties=dict(sorted(one.properties.items()))))
-                        for one in store.list_partitions(table.name)
+                        for one in store.list_partitions(table.name, statistics=True)
                     ]
         root = Path(self.r.client.warehouse, f"{database}.db")
         told += sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir())

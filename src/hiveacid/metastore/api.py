@@ -184,8 +184,12 @@ class Catalog(Protocol):
     ) -> tuple[Partition, ...]:
         """Forget those that exist; returns them. Raises: NotFoundError: no such table."""
 
-    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
-        """Sorted by name. Raises: NotFoundError where the table is absent."""
+    def list_partitions(
+        self, name: TableName, *, statistics: bool = False
+    ) -> tuple[Partition, ...]:
+        """Sorted by name; their properties without what ``STATISTICS_KEYS`` name, which are most
+        of them, unless with ``statistics``. Raises: NotFoundError where the table is absent.
+        """
 
     def get_partition(self, name: TableName, values: tuple[str | None, ...]) -> Partition:
         """Raises: NotFoundError (Hive's 10006)."""

@@ -165,7 +165,7 @@ def _of_table(catalog: Catalog, table: Table) -> list[Row]:
     if table.comment is not None:
         properties["comment"] = table.comment
     if table.partition_columns:
-        properties |= _summed(catalog.list_partitions(table.name))
+        properties |= _summed(catalog.list_partitions(table.name, statistics=True))
     return rows + _parameters(properties)
 
 

@@ -105,7 +105,10 @@ def under_known_names(
     Raises:
         UnsupportedError: rows to delete may be in either of two partitions with the same values.
     """
-    spelled = spellings(table, known)
+    there = frozenset(known)
+    if all(f.partition in there and f.kind is not FileKind.DELETE for f in written.files):
+        return written
+    spelled = spellings(table, there)
     files = []
     for file in written.files:
         found = spelled.get(file.partition, [file.partition])

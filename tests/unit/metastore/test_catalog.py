@@ -196,6 +196,11 @@ def test_partitions_are_added_once_and_listed_by_name(catalog: SqlMetastore) -> 
     assert catalog.add_partitions(NAME, [first, default, first]) == (first, default)
     assert catalog.add_partitions(NAME, [replace(first, location="/other")]) == ()
     assert catalog.list_partitions(NAME) == (default, first)
+    kept = replace(first, values=("2024-01-03", "c"), properties={"n": "1", "numRows": "0"})
+    catalog.add_partitions(NAME, [kept])
+    assert catalog.list_partitions(NAME)[2] == replace(kept, properties={"n": "1"})
+    assert catalog.list_partitions(NAME, statistics=True)[2] == kept
+    catalog.drop_partitions(NAME, [kept.values])
     assert catalog.get_partition(NAME, first.values) == first
     names = sorted(row["PART_NAME"] for row in table_rows(catalog, "PARTITIONS"))
     assert names == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import and_, bindparam, delete, select, update
 
 from hiveacid.errors import AlreadyExistsError, ConflictError, InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, partition_name
@@ -70,6 +70,8 @@ _LIST_PARAMS: Final = (
     .join_from(PARTITION_PARAMS, PARTITIONS, PARTITION_PARAMS.c.PART_ID == _P.PART_ID)
     .where(_OF_NAMED)
 )
+_NO_STATISTICS: Final = and_(*(PARTITION_PARAMS.c.PARAM_KEY != key for key in STATISTICS_KEYS))
+_LIST_OTHER_PARAMS: Final = _LIST_PARAMS.where(_NO_STATISTICS)
 _NAMES: Final = select(_P.PART_NAME).where(_OF_TABLE)
 _STORED: Final = select(_P.PART_NAME, _P.PART_ID, _P.SD_ID).where(_OF_TABLE)
 _AT_ONCE: Final = 500
@@ -92,8 +94,7 @@ _RENAME: Final = (
     update(PARTITIONS).where(_P.PART_ID == bindparam("part")).values(PART_NAME=bindparam("name"))
 )
 _DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
-    PARTITION_PARAMS.c.PART_ID == bindparam("part"),
-    *(PARTITION_PARAMS.c.PARAM_KEY != key for key in STATISTICS_KEYS),
+    PARTITION_PARAMS.c.PART_ID == bindparam("part"), _NO_STATISTICS
 )
 
 
@@ -163,9 +164,11 @@ class SqlPartitions(Part, Catalog):
                 past.note_dropped(unit, ids.table, sorted(names))
             return gone
 
-    def list_partitions(self, name: TableName) -> tuple[Partition, ...]:
+    def list_partitions(
+        self, name: TableName, *, statistics: bool = False
+    ) -> tuple[Partition, ...]:
         with self._db.read() as unit:
-            table, asked = ask_table(unit, name), _ask_list(unit, name)
+            table, asked = ask_table(unit, name), _ask_list(unit, name, statistics=statistics)
             check_formats(unit, name)
         found_table(table, name)
         return _listed(*asked)
@@ -264,12 +267,14 @@ def _insert_values(unit: Unit, values: Mapping[int, tuple[str | None, ...]]) -> 
     )
 
 
-def _ask_list(unit: Unit, name: TableName) -> tuple[Answer, Answer, Answer]:
+def _ask_list(
+    unit: Unit, name: TableName, *, statistics: bool = False
+) -> tuple[Answer, Answer, Answer]:
     """Ask for all partitions: for their values, their parameters, and themselves."""
     where = {"database": name.database, "table": name.table}
     return (
         unit.ask(_LIST_VALUES, **where),
-        unit.ask(_LIST_PARAMS, **where),
+        unit.ask(_LIST_PARAMS if statistics else _LIST_OTHER_PARAMS, **where),
         unit.ask(_LIST, **where),
     )
 
