@@ -27,6 +27,7 @@ from hiveacid.errors import (
 )
 from hiveacid.metastore.connect import Opening, connect
 from hiveacid.metastore.sql.engine import MetastoreOptions
+from hiveacid.model.compactions import format_map
 from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 
@@ -263,6 +264,21 @@ def test_what_an_old_transaction_wrote_last_stays_in_sight(acid: Session, hives_
     rows = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
     assert sorted(row["i"] for row in rows) == [1, 2]
     assert [one.write_id for one in acid.table("t").history()] == written
+
+
+def test_what_hive_has_dropped_softly_is_left_to_its_cleaner(acid: Session, hives_url: str) -> None:
+    """Its request names the directory, also of a partition of a table that is there."""
+    acid.sql(f"create table t (i int) {ACID}")
+    gone = "gone", format_map({"location": "/w/gone.v7", "ifPurge": "true"})
+    ask(
+        hives_url,
+        """insert into "COMPACTION_QUEUE" ("CQ_ID", "CQ_DATABASE", "CQ_TABLE", "CQ_STATE",
+        "CQ_TYPE", "CQ_TBLPROPERTIES", "CQ_HIGHEST_WRITE_ID") values """
+        f"(1, 'default', '{gone[0]}', 'r', 'a', '{gone[1]}', 1), "
+        f"(2, 'default', 't', 'r', 'a', '{gone[1]}', 1)",
+    )
+    acid.clean()
+    assert ask(hives_url, 'select "CQ_ID" from "COMPACTION_QUEUE" order by 1') == [(1,), (2,)]
 
 
 @pytest.mark.parametrize("version", [2, 3])
