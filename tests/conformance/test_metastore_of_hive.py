@@ -200,6 +200,14 @@ def test_constraints_are_kept_where_hive_looks_for_them(acid: Session, hives_url
     assert ask(hives_url, kept) == []
 
 
+def test_a_constraint_without_rely_stays_one(acid: Session, hives_url: str) -> None:
+    """Hive leaves out conditions that one with it implies, whatever rows there are."""
+    acid.sql(f"create table t (i int not null) {ACID}")
+    ask(hives_url, 'update "KEY_CONSTRAINTS" set "ENABLE_VALIDATE_RELY" = 4')
+    acid.sql("alter table t add columns (later int)")
+    assert ask(hives_url, 'select "ENABLE_VALIDATE_RELY" from "KEY_CONSTRAINTS"') == [(4,)]
+
+
 def test_not_null_of_a_partition_column_is_kept_as_hive_does(acid: Session, hives_url: str) -> None:
     acid.sql(f"create table t (i int) partitioned by (p int, q string not null) {ACID}")
     kept = 'select "PARENT_CD_ID", "PARENT_INTEGER_IDX" from "KEY_CONSTRAINTS"'

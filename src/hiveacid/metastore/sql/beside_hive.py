@@ -282,7 +282,10 @@ def store_constraints(unit: Unit, owner: int, columns: int, definition: Table) -
     if not unit.of_hive:
         return
     mine = (_K.PARENT_TBL_ID == owner, _K.CONSTRAINT_TYPE.in_((_NOT_NULL, _DEFAULT, _CHECK)))
-    unit.ask(delete(KEY_CONSTRAINTS).where(*mine, _K.ENABLE_VALIDATE_RELY >= _ENABLED))
+    stored = (*mine, _K.ENABLE_VALIDATE_RELY >= _ENABLED)
+    known = select(_K.CONSTRAINT_NAME, _K.ENABLE_VALIDATE_RELY).where(*stored)
+    relied_on: dict[str, int] = dict(unit.rows(known))
+    unit.ask(delete(KEY_CONSTRAINTS).where(*stored))
     at: dict[str, tuple[int | None, int]] = {
         one.name: (None, index) for index, one in enumerate(definition.partition_columns)
     }
@@ -310,7 +313,7 @@ def store_constraints(unit: Unit, owner: int, columns: int, definition: Table) -
                 "PARENT_INTEGER_IDX": index,
                 "PARENT_TBL_ID": owner,
                 "POSITION": 1,
-                "ENABLE_VALIDATE_RELY": _ENABLED_RELY,
+                "ENABLE_VALIDATE_RELY": relied_on.get(name, _ENABLED_RELY),
                 "DEFAULT_VALUE": text_of,
             }
             for name, kind, cd, index, text_of in rows
