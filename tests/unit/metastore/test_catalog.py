@@ -9,6 +9,7 @@ from tests.metastores import table_rows
 
 from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.metastore.connect import SqlMetastore
+from hiveacid.metastore.sql import engine
 from hiveacid.model.tables import (
     BucketSpec,
     Column,
@@ -224,3 +225,23 @@ def test_partitions_are_altered_and_dropped(catalog: SqlMetastore) -> None:
 def test_a_partition_needs_a_value_for_each_column(catalog: SqlMetastore) -> None:
     with pytest.raises(InvalidInputError, match="2 partition columns, 1 values"):
         catalog.add_partitions(NAME, [Partition(("d",), "/l")])
+
+
+def test_what_drops_a_table_is_compiled_once(
+    metastore: SqlMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve tables keep records of transactions by name: each statement would be compiled anew."""
+    compiled: list[str] = []
+    original = engine._Compiled.of
+
+    def of(statement: Any, dialect: Any) -> Any:
+        compiled.append(str(statement))
+        return original(statement, dialect)
+
+    monkeypatch.setattr(engine._Compiled, "of", of)
+    metastore.create_database(Database("sales", "/w/sales.db"))
+    for _ in range(2):
+        compiled.clear()
+        metastore.create_table(TABLE)
+        metastore.drop_table(NAME)
+    assert len(compiled) <= 12, "\n".join(compiled)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from sqlalchemy import (
+    Delete,
     and_,
     bindparam,
     delete,
@@ -17,6 +19,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.schema import Column as SqlColumn
 from sqlalchemy.schema import Table as SqlTable
 from sqlalchemy.sql import ColumnElement
 
@@ -166,15 +169,21 @@ def take_ids(unit: Unit, kind: str, count: int) -> range:
     return range(following - count, following)
 
 
+@cache
+def delete_where(column: SqlColumn[Any]) -> Delete:
+    """The statement that deletes the rows that have ``value`` there, compiled once."""
+    return delete(column.table).where(column == bindparam("value"))
+
+
 def forget_table(unit: Unit, name: TableName, *, but: SqlTable | None = None) -> None:
     """Drop all records of the table; a table created again starts at write id 1.
 
     A name that no table has, or one without transactions, may have some: write ids are given out
     before the locks, also for what is gone by then. Whoever comes to the name is not to get them.
     """
-    for table, prefix in (*_PER_PARTITION.items(), *_PER_TABLE.items()):
+    for table, statement in _FORGET.items():
         if table is not but:
-            unit.ask(delete(table).where(_of_table(table, prefix, name)))
+            unit.ask(statement, database=name.database, table=name.table)
 
 
 def forget_partitions(unit: Unit, name: TableName, partitions: Sequence[str]) -> None:
@@ -222,6 +231,15 @@ def _of_table(table: SqlTable, prefix: str, name: TableName) -> ColumnElement[bo
     return and_(
         table.c[f"{prefix}_DATABASE"] == name.database, table.c[f"{prefix}_TABLE"] == name.table
     )
+
+
+_FORGET: Final = {
+    table: delete(table).where(
+        table.c[f"{prefix}_DATABASE"] == bindparam("database"),
+        table.c[f"{prefix}_TABLE"] == bindparam("table"),
+    )
+    for table, prefix in (*_PER_PARTITION.items(), *_PER_TABLE.items())
+}
 
 
 _NAMED: Final = (DBS.c.NAME, TBLS.c.TBL_NAME)

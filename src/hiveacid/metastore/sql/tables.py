@@ -45,6 +45,7 @@ from hiveacid.metastore.sql.objects import (
     TableIds,
     claim_place,
     database_id,
+    delete_where,
     find_table,
     forget_table,
     locked_table_ids,
@@ -208,12 +209,12 @@ def delete_table(unit: Unit, name: TableName) -> bool:
     delete_dependents(unit, TBL_ID=table, PARENT_TBL_ID=table, CHILD_TBL_ID=table)
     delete_dependents(unit, SD_ID=storage, SD_ID_OID=storage)
     _delete_details(unit, ids)
-    unit.ask(delete(TBLS).where(_T.TBL_ID == ids.table))
-    unit.ask(delete(SDS).where(SDS.c.SD_ID == ids.storage))
+    unit.ask(delete_where(_T.TBL_ID), value=ids.table)
+    unit.ask(delete_where(SDS.c.SD_ID), value=ids.storage)
     for serde_table in (SERDE_PARAMS, SERDES):
-        unit.ask(delete(serde_table).where(serde_table.c.SERDE_ID == ids.serde))
-    unit.ask(delete(CDS).where(CDS.c.CD_ID == ids.columns))
-    unit.ask(delete(HIVEACID_PINS).where(HIVEACID_PINS.c.HP_TBL_ID == ids.table))
+        unit.ask(delete_where(serde_table.c.SERDE_ID), value=ids.serde)
+    unit.ask(delete_where(CDS.c.CD_ID), value=ids.columns)
+    unit.ask(delete_where(HIVEACID_PINS.c.HP_TBL_ID), value=ids.table)
     forget_table(unit, name)
     delete_column_statistics(unit, table=ids.table)
     return True
@@ -346,15 +347,15 @@ def _insert_details(unit: Unit, found: int, table: Table, *, but: Sequence[str] 
 
 def _delete_details(unit: Unit, ids: TableIds, *, but: Sequence[str] = ()) -> None:
     """Forget columns, keys, buckets and parameters ``but`` those."""
-    unit.ask(delete(COLUMNS_V2).where(COLUMNS_V2.c.CD_ID == ids.columns))
-    unit.ask(delete(PARTITION_KEYS).where(PARTITION_KEYS.c.TBL_ID == ids.table))
+    unit.ask(delete_where(COLUMNS_V2.c.CD_ID), value=ids.columns)
+    unit.ask(delete_where(PARTITION_KEYS.c.TBL_ID), value=ids.table)
     unit.ask(
         delete(TABLE_PARAMS).where(
             TABLE_PARAMS.c.TBL_ID == ids.table, TABLE_PARAMS.c.PARAM_KEY.not_in(but)
         )
     )
     for table in (BUCKETING_COLS, SORT_COLS):
-        unit.ask(delete(table).where(table.c.SD_ID == ids.storage))
+        unit.ask(delete_where(table.c.SD_ID), value=ids.storage)
 
 
 def _rename(unit: Unit, ids: TableIds, old: TableName, new: TableName) -> None:
