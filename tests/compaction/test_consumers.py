@@ -201,6 +201,9 @@ def test_outside_of_a_transaction_it_moves_after_the_last_batch(made: World, aci
         reader.read_all()
     with pytest.raises(InvalidInputError, match="retain= is of a consumer"):
         read_changes(table, since=0, retain=1)
+    for nothing in (-1, 0):
+        with pytest.raises(InvalidInputError, match="A consumer is retained for more than no time"):
+            read_changes(table, consumer="crm", retain=nothing)
 
 
 def _after(state: set[int], events: list[tuple[int, str, int]]) -> set[int]:

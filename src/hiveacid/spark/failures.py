@@ -204,15 +204,15 @@ def _file_error(text: str, at: Reach | None) -> AcidError | None:
         return gone if fs is None else missing_or_expired(fs, gone)
     if "No space left on device" in text:
         return StorageError("Spark found no space left on device")
-    unreadable = _UNREADABLE.search(text)
-    if not unreadable:
-        refused = _NAME_NODE.search(text)
-        return refused and StorageError(f"Spark: {refused[0].strip()}", detail=_NO_ANSWER)
     if _NULL_PUSHED.search(text):
         return UnsupportedError(
             "Spark's ORC reader fails on NULL in a list of numbers",
             note="Leave None out of isin(...), or write the condition as text.",
         )
+    unreadable = _UNREADABLE.search(text)
+    if not unreadable:
+        refused = _NAME_NODE.search(text)
+        return refused and StorageError(f"Spark: {refused[0].strip()}", detail=_NO_ANSWER)
     given = unreadable["path"] or unreadable["read"]
     if given is None:
         return FormatError("Spark cannot read a file of the table as an ACID ORC file")

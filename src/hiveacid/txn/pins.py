@@ -58,6 +58,12 @@ def pin_name(name: object, kind: PinKind) -> str:
     return name.lower()
 
 
+def _check_kept(what: str, keep_ms: int | None) -> None:
+    if keep_ms is not None and not 0 < keep_ms <= _KEPT_MS_MAX:
+        text = f"{what} is retained for more than no time, and at most 1,000 years"
+        raise InvalidInputError(text)
+
+
 def make_tags(
     client: Client, name: str, tables: Sequence[Table], wanted: AsOf | None, keep_ms: int | None
 ) -> tuple[Pin, ...]:
@@ -72,8 +78,7 @@ def make_tags(
     """
     store = client.own
     chosen = pin_name(name, PinKind.TAG)
-    if keep_ms is not None and not 0 < keep_ms <= _KEPT_MS_MAX:
-        raise InvalidInputError("A tag is retained for more than no time, and at most 1,000 years")
+    _check_kept("A tag", keep_ms)
     for table in tables:
         if table.acid_mode is AcidMode.NONE:
             raise InvalidInputError(
@@ -174,7 +179,9 @@ def consumer_pin(
         NotFoundError: there is no such consumer, and none is to be made.
         ConflictError: somebody else read under its name at this moment.
         UnsupportedError: a service of Hive cleans, too.
+        InvalidInputError: it would be retained for no time.
     """
+    _check_kept("A consumer", keep_ms)
     pin, is_sure, is_new = _held(store, table, name, keep_ms, first)
     try:
         yield pin
