@@ -274,6 +274,24 @@ def test_what_an_old_transaction_wrote_last_stays_in_sight(acid: Session, hives_
     assert [one.write_id for one in acid.table("t").history()] == written
 
 
+def test_a_stream_knows_its_batch_after_a_rename_of_hives(acid: Session, hives_url: str) -> None:
+    acid.sql(f"create table t (i int) {ACID}")
+
+    with acid.transaction() as txn:
+        assert txn.begin_batch("stream", 1, table="t")
+        txn.sql("insert into t values (1)")
+    ask(hives_url, """update "TBLS" set "TBL_NAME" = 'u'""")
+    for table in ("TXN_TO_WRITE_ID", "NEXT_WRITE_ID"):
+        column = "T2W_TABLE" if table.startswith("TXN") else "NWI_TABLE"
+        ask(hives_url, f"""update "{table}" set "{column}" = 'u'""")
+    for number, is_new in ((1, False), (2, True), (2, False)):
+        with acid.transaction() as txn:
+            assert txn.begin_batch("stream", number, table="u") is is_new
+            if is_new:
+                txn.sql("insert into u values (2)")
+    assert hiveacid.read_arrow(acid.table("u")).read_all().num_rows == 2
+
+
 def test_what_hive_has_dropped_softly_is_left_to_its_cleaner(acid: Session, hives_url: str) -> None:
     """Its request names the directory, also of a partition of a table that is there."""
     acid.sql(f"create table t (i int) {ACID}")

@@ -434,11 +434,18 @@ _THIS_STREAM: Final = and_(
     _B.SB_TABLE == bindparam("table"),
 )
 _LAST_BATCH: Final = select(_B.SB_BATCH_ID).where(_THIS_STREAM)
-_LAST_BATCHES: Final = (
-    select(_B.SB_DATABASE, _B.SB_TABLE, _B.SB_BATCH_ID, _B.SB_TABLE_ID)
-    .where(_B.SB_APP_ID == bindparam("app"))
-    .order_by(_B.SB_DATABASE, _B.SB_TABLE)
+_NAME_NOW: Final = (
+    func.coalesce(DBS.c.NAME, _B.SB_DATABASE),
+    func.coalesce(TBLS.c.TBL_NAME, _B.SB_TABLE),
 )
+_LAST_BATCHES: Final = (
+    select(*_NAME_NOW, _B.SB_BATCH_ID, _B.SB_TABLE_ID)
+    .join_from(HIVEACID_STREAM_BATCHES, TBLS, TBLS.c.TBL_ID == _B.SB_TABLE_ID, isouter=True)
+    .join(DBS, DBS.c.DB_ID == TBLS.c.DB_ID, isouter=True)
+    .where(_B.SB_APP_ID == bindparam("app"))
+    .order_by(*_NAME_NOW)
+)
+"""A RENAME of Hive's says nothing of streams: the table tells its name."""
 _RAISE_BATCH: Final = (
     update(HIVEACID_STREAM_BATCHES)
     .where(
