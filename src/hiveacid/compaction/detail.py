@@ -113,10 +113,11 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
     figures = _Figures(client, table)
     for one in initiator.examine(table, queue):
         figures.add(one)
-    rows, counts = None, not client.own.is_served_by_hive()  # which counts rows for itself
+    rows = None
     if table.acid_mode is not AcidMode.NONE:
         (valid,) = client.metastore.valid_write_ids((table.name,))
         rows = client.own.row_count(table.name, valid)
+    uncounted = rows is None and not client.own.is_served_by_hive()  # which counts for itself
     due = tuple(one for one in figures.verdicts if one.decision.type is not None)
     reasons = Counter(one.decision.reason for one in figures.verdicts).most_common(1)
     commonest = reasons[0][0] if reasons else "it has no partitions"
@@ -145,7 +146,7 @@ def table_detail(client: Client, initiator: Initiator, table: Table) -> TableDet
         verdicts=due,
         why_none=None if due else commonest,
         holders=holders,
-        findings=tuple(_findings(table, figures, due, queue, rows=rows, counts=counts)),
+        findings=tuple(_findings(table, figures, due, queue, uncounted=uncounted)),
     )
 
 
@@ -307,8 +308,7 @@ def _findings(
     asked: Sequence[Verdict],
     queue: Iterable[CompactionInfo],
     *,
-    rows: int | None,
-    counts: bool,
+    uncounted: bool,
 ) -> Iterable[Finding]:
     name = table.name
     if asked:
@@ -318,7 +318,7 @@ def _findings(
             risk = "it grows slower and larger with each write"
             evidence = f"compaction {one.id} failed: {one.error}"
             yield Finding("failed compaction", name, one.partition, risk, evidence, _compact(one))
-    if table.acid_mode is AcidMode.FULL and rows is None and counts and figures.files:
+    if table.acid_mode is AcidMode.FULL and uncounted and figures.files:
         risk = "count(*) reads files"
         evidence = "the number of rows as of now is not known"
         command = f"ANALYZE TABLE {name} COMPUTE STATISTICS"
