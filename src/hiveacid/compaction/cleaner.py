@@ -62,8 +62,6 @@ from hiveacid.storage.listing import list_partition
 from hiveacid.txn.manager import retained_until_ms, retention_s
 
 _LOG = logging.getLogger(__name__)
-_SOFT_DELETED = "location"
-"""A property of requests whose cleaning Hive alone knows: the directory is no table's any more."""
 _RENAMED = "a RENAME of the table is under way, or was killed"
 
 
@@ -154,7 +152,6 @@ class Cleaner:
                 threshold=settings.compactor_aborts_threshold,
                 age_ms=int(settings.compactor_aborts_age_s * 1000),
             )
-        entries = tuple(one for one in entries if _SOFT_DELETED not in one.properties)
         chosen = [entry for entry in entries if table in (None, entry.table)]
         # Most entries wait for their retention: one look at each table is all that they cost.
         tables = {one.table: one for one in chosen}

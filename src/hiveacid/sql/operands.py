@@ -76,9 +76,22 @@ _WITHIN: Final = frozenset({"DIV", "FILTER", "IGNORE", "NULLS", "OVER", "RESPECT
 """Words that are part of an operand."""
 _ENDS: Final = NOT_AN_ALIAS - {"NULL"} | {"ASC", "DESC", "ILIKE", "LIMIT", "REGEXP", "RLIKE"}
 _OPERATORS: Final = frozenset({"+", "-", "*", "/", "%", "^", "~", ".", "::", "->"})
-_COMPARED: Final = COMPARISONS | {"<=>", "BETWEEN"}
-_BEFORE_AN_OPERAND: Final = frozenset({"BETWEEN", "HAVING", "ON", "OR", "WHEN", "WHERE"})
-_BEFORE_A_GROUP: Final = frozenset({"AND", "HAVING", "NOT", "ON", "OR", "WHEN", "WHERE"})
+_COMPARED: Final = COMPARISONS | {"<=>"}
+_BEFORE_A_COLUMN: Final = frozenset(
+    {
+        "(", ",", "AND", "BY", "DISTINCT", "ELSE", "HAVING", "NOT", "ON", "OR", "QUALIFY",
+        "SELECT", "THEN", "WHEN", "WHERE",
+    }
+)  # fmt: skip
+_AFTER_A_COLUMN: Final = frozenset(
+    {
+        ")", ",", ";", "AND", "AS", "CLUSTER", "DISTRIBUTE", "ELSE", "END", "EXCEPT", "FROM",
+        "GROUP", "HAVING", "INTERSECT", "LIMIT", "OR", "ORDER", "QUALIFY", "SORT", "THEN",
+        "UNION", "WHEN", "WINDOW",
+    }
+)  # fmt: skip
+"""What may stand beside a column that is all of what is compared."""
+_BETWEEN_STOPS: Final = frozenset({"AND", "BETWEEN", "HAVING", "ON", "OR", "WHEN", "WHERE"})
 _PLAIN: Final = frozenset({"+", ",", "-", "DATE", "FALSE", "TIMESTAMP", "TRUE"})
 """What literals that are not NULL may have besides numbers and texts."""
 _QUERIES: Final = frozenset({"FROM", "SELECT", "VALUES", "WITH"})
@@ -224,44 +237,55 @@ def unpushed_query(tokens: Sequence[Token], first: int, end: int) -> _Edits:
     """What a query in parentheses, the tokens from ``first`` to before ``end``, is compared with,
     in such a form: what it gives may be NULL.
     """
+    while 0 < first and end < len(tokens) and tokens[first - 1].key + tokens[end].key == "()":
+        first, end = first - 1, end + 1
     at = first - 1
     if at > 0 and tokens[at].key == "AND":
-        depth = 0
-        while at and (depth or tokens[at].key not in _BEFORE_AN_OPERAND):
-            at -= 1
-            depth += (tokens[at].key == ")") - (tokens[at].key == "(")
-    if at > 0 and tokens[at].key in _COMPARED:
+        at = _between(tokens, at)
+    if at > 0 and (tokens[at].key in _COMPARED or tokens[at].key == "BETWEEN"):
         return _unpushed(tokens, at - 1)
-    if end + 1 >= len(tokens) or tokens[end].key not in COMPARISONS:
+    start = last = end + 1
+    if last >= len(tokens) or tokens[end].key not in _COMPARED:
         return []
-    last = end + 1
     while last + 2 < len(tokens) and tokens[last + 1].key == "." and tokens[last + 2].is_name:
         last += 2
-    following = tokens[min(last + 1, len(tokens) - 1)]
-    is_value = following.key != "(" and following.kind is not TokenKind.STRING
-    return _unpushed(tokens, last) if is_value and tokens[last].is_name else []
+    is_column = tokens[start].is_name and tokens[start].key not in NOT_AN_ALIAS
+    after = tokens[last + 1 : last + 2]
+    is_all = all(t.kind is TokenKind.END or t.key in _AFTER_A_COLUMN for t in after)
+    return _wrapped(tokens, start, last) if is_column and is_all else []
+
+
+def _between(tokens: Sequence[Token], at: int) -> int:
+    """The BETWEEN whose AND is the token ``at``; 0 where it is another one."""
+    depth = 0
+    for before in range(at - 1, 0, -1):
+        key = tokens[before].key
+        depth += (key == ")") - (key == "(")
+        if depth < 0 or (depth == 0 and key in _BETWEEN_STOPS):
+            return before if key == "BETWEEN" else 0
+    return 0
 
 
 def _unpushed(tokens: Sequence[Token], end: int) -> _Edits:
-    """The column, or the parentheses, of which the token ``end`` is the last one, or NOT after it;
-    nothing where it is neither.
+    """The column of which the token ``end`` is the last one, or NOT after it, with parentheses
+    around it; nothing where there is more to the operand, of which Spark pushes nothing down.
     """
-    end = start = end - (end > 0 and tokens[end].key == "NOT")
-    if end < 0:
-        return []
-    if tokens[end].key == ")":
-        depth = 1
-        while start and depth:
-            start -= 1
-            depth += (tokens[start].key == ")") - (tokens[start].key == "(")
-        before = tokens[max(start - 1, 0)]
-        if before.is_name and before.key not in _BEFORE_A_GROUP:
-            return []  # a call
-    elif not tokens[end].is_name or tokens[end].key in NOT_AN_ALIAS:
-        return []
-    else:
-        while start >= 2 and tokens[start - 1].key == "." and tokens[start - 2].is_name:
-            start -= 2
+    end = end - (end > 0 and tokens[end].key == "NOT")
+    last, depth = end, 0
+    while last > 0 and tokens[last].key == ")":
+        last, depth = last - 1, depth + 1
+    start = last
+    while start >= 2 and tokens[start - 1].key == "." and tokens[start - 2].is_name:
+        start -= 2
+    is_column = end >= 0 and tokens[last].is_name
+    is_column = is_column and (start < last or tokens[last].key not in NOT_AN_ALIAS)
+    while depth and start and tokens[start - 1].key == "(":
+        start, depth = start - 1, depth - 1
+    is_all = start == 0 or tokens[start - 1].key in _BEFORE_A_COLUMN
+    return _wrapped(tokens, start, end) if is_column and not depth and is_all else []
+
+
+def _wrapped(tokens: Sequence[Token], start: int, end: int) -> _Edits:
     first, last = tokens[start].start, tokens[end].end
     return [(first, first, "try_element_at(array("), (last, last, "), 1)")]
 

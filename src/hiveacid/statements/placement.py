@@ -108,7 +108,7 @@ def under_known_names(
     there = frozenset(known)
     if all(f.partition in there and f.kind is not FileKind.DELETE for f in written.files):
         return written
-    spelled = spellings(table, there)
+    spelled = spellings(table, known)
     files = []
     for file in written.files:
         found = spelled.get(file.partition, [file.partition])

@@ -322,6 +322,8 @@ def check(place: Place, case: str) -> None:
     well = Steps(None, None)
     after, _ = outcome(place, "after0x", made, statement, well)
     assert len(well.seen) > 3
+    operations = {one.partition(" ")[0] for one in well.seen}
+    assert operations <= _READS | _CHANGES | _TORN | {"ask"}
     may_mix = way == "killed" and "plain" in name
     wrong, at = [], 0
     while True:

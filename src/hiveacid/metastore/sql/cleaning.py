@@ -254,6 +254,8 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
             )
         for *row, txn_state in rows:
             found = info(tuple(row))
+            if self._db.of_hive and _SOFT_DELETED in found.properties:
+                continue
             if found.txn is not None and found.next_txn is None:  # no commit has stamped it
                 if txn_state in _UNCOMMITTED:
                     if not uncommitted:
@@ -381,6 +383,8 @@ class SqlCleaning(Part, CompactionUpkeep, CompactionQueue):
 
 
 _UNCOMMITTED: Final = (TxnState.OPEN.value, TxnState.ABORTED.value)
+_SOFT_DELETED: Final = "location"
+"""A property of Hive's requests that Hive alone can clean: the directory is no table's any more."""
 
 
 def or_max(found: int | None) -> int:

@@ -348,9 +348,10 @@ def end_lists_later(unit: Unit, txn: TxnId) -> None:
     taken = []
     for database, table in late:
         where = {"db": database, "table": table}
-        write_id = int(unit.scalar(_NEXT_FOR_UPDATE, **where))
-        unit.ask(_SET_NEXT, **where, next=write_id + 1)
-        taken.append((database, table, write_id))
+        write_id = unit.scalar(_NEXT_FOR_UPDATE, **where)
+        if write_id is not None:  # nobody has dropped the table
+            unit.ask(_SET_NEXT, **where, next=write_id + 1)
+            taken.append((database, table, write_id))
     # later than all that have lower write ids by now
     last = unit.scalar(_INSERT_COMMITTED, txn=txn, now=unit.statement_time_ms)
     rows = [{"txn": last, "db": one[0], "table": one[1], "write_id": one[2]} for one in taken]
