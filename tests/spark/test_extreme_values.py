@@ -286,6 +286,20 @@ def test_julian_dates_are_the_same_through_spark_and_arrow(spark, tmp_path_facto
         assert (row["d"] != found_row["d"]) or not 400 <= row["d"].year < 1582
 
 
+def numbers_that_meet(acid, rows, condition):
+    """The numbers that a SELECT finds and, again, how many a DELETE does, among 0 to 4."""
+    acid.sql(
+        "create table t (id int, d decimal(10,2), s string, r struct<x:bigint>) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    acid.sql("insert into t select id, id, id, named_struct('x', id) from range(5)")
+    found = [one for (one,) in rows(f"select id from t where {condition}")]
+    joined = "select a.id from t a join t b on a.id = b.id and a.id in (3, null)"
+    assert rows(joined) == [(3,)]
+    assert acid.sql(f"delete from t where {condition}").rows == len(found)
+    return found
+
+
 @pytest.mark.parametrize(
     ("condition", "found"),
     [
@@ -306,15 +320,7 @@ def test_julian_dates_are_the_same_through_spark_and_arrow(spark, tmp_path_facto
 )
 def test_null_among_the_numbers_of_a_list(acid, rows, condition, found):
     """Spark's ORC reader fails on a list of literals with a NULL."""
-    acid.sql(
-        "create table t (id int, d decimal(10,2), s string, r struct<x:bigint>) stored as orc"
-        " tblproperties ('transactional'='true')"
-    )
-    acid.sql("insert into t select id, id, id, named_struct('x', id) from range(5)")
-    assert rows(f"select id from t where {condition}") == [(one,) for one in found]
-    joined = "select a.id from t a join t b on a.id = b.id and a.id in (3, null)"
-    assert rows(joined) == [(3,)]
-    assert acid.sql(f"delete from t where {condition}").rows == len(found)
+    assert numbers_that_meet(acid, rows, condition) == found
 
 
 @pytest.mark.parametrize(
@@ -329,17 +335,12 @@ def test_null_among_the_numbers_of_a_list(acid, rows, condition, found):
         ("id <=> (select max(id) from t where s = 'x')", []),
         ("id = (select max(b.id) from t b where b.s = 'x' and b.id = t.id)", []),
         ("id = (select max(id) from t where s <> '4')", [3]),
+        ("s = (select max(s) from t where id < 0) or s < (select max('2') from t)", [0, 1]),
     ],
 )
 def test_a_query_that_gives_null_is_compared(acid, rows, condition, found):
     """What such a query gives Spark hands to its ORC reader, too."""
-    acid.sql(
-        "create table t (id int, d decimal(10,2), s string, r struct<x:bigint>) stored as orc"
-        " tblproperties ('transactional'='true')"
-    )
-    acid.sql("insert into t select id, id, id, named_struct('x', id) from range(5)")
-    assert rows(f"select id from t where {condition}") == [(one,) for one in found]
-    assert acid.sql(f"delete from t where {condition}").rows == len(found)
+    assert numbers_that_meet(acid, rows, condition) == found
 
 
 @pytest.mark.skipif(OVER_CONNECT, reason="which does not tell where Spark failed")
