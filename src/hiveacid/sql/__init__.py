@@ -2,15 +2,15 @@
 
 What lives here: the lexer of Hive's dialect, the grammar of its statements and the binding of
 names. What never comes in: Spark, a metastore, a transaction: ``bind`` sees the catalog through
-the protocol ``Names``. The user's own expression text is kept: Spark SQL reads Hive's expressions;
-only the places where the two dialects differ (table names, null order, ``ROW__ID``, char casts
-...) are spliced, by token position.
+a ``Look``. The user's own expression text is kept: Spark SQL reads Hive's expressions; only the
+places where the two dialects differ (table names, null order, ``ROW__ID``, char casts ...) are
+spliced, by token position.
 
 Flow: ``parse(text)`` -> ``ParsedStatement`` values, names as written; ``bind(statement, names)`` ->
 value of ``hiveacid.statements``. Read ``parse.py`` first.
 """
 
-from hiveacid.sql.bind import Names, bind, bind_query, bind_texts
+from hiveacid.sql.bind import bind, bind_query, bind_texts
 from hiveacid.sql.commands import parse_sort_items
 from hiveacid.sql.parameters import Arguments, with_arguments, without_literals
 from hiveacid.sql.parse import (
@@ -24,7 +24,6 @@ from hiveacid.sql.parse import (
 
 __all__ = [
     "Arguments",
-    "Names",
     "ParsedStatement",
     "bind",
     "bind_query",

@@ -6,7 +6,7 @@ import dataclasses
 from itertools import zip_longest
 from typing import Any
 
-from hiveacid.errors import UnsupportedError, no_such_table
+from hiveacid.errors import UnsupportedError
 from hiveacid.model.tables import Table, TableKind, TableName
 from hiveacid.spark.session import quoted
 from hiveacid.sql.cursor import TokenKind, tokenize
@@ -28,7 +28,7 @@ from hiveacid.sql.needs import (
     lookup_of,
 )
 from hiveacid.sql.parse import ParsedExplain, ParsedLater, ParsedStatement, parse_expression
-from hiveacid.sql.splice import Names, Splicer
+from hiveacid.sql.splice import Splicer
 from hiveacid.statements.constraints import default_expression
 from hiveacid.statements.ddl.tables import CreateTable
 from hiveacid.statements.ddl.views import CreateView
@@ -48,8 +48,9 @@ from hiveacid.statements.values import (
     Query,
     Update,
 )
+from hiveacid.txn.view import Look
 
-__all__ = ["Names", "StatementValue", "bind", "bind_texts"]
+__all__ = ["StatementValue", "bind", "bind_texts"]
 
 StatementValue = (
     Query | Insert | Inserts | Update | Delete | Merge | Command | Explain | TransactionStatement
@@ -59,7 +60,7 @@ DEFAULT_PREFIX = "__hiveacid_"
 
 
 def bind(
-    statement: ParsedStatement, names: Names, *, prefix: str = DEFAULT_PREFIX
+    statement: ParsedStatement, names: Look, *, prefix: str = DEFAULT_PREFIX
 ) -> StatementValue:
     """The value of a parsed statement; placeholders are ``prefix`` and a number.
 
@@ -107,12 +108,8 @@ def bind(
     return _ddl(body, names, splicer)
 
 
-def _target(name: TableName, names: Names, splicer: Splicer) -> Table:
-    qualified = splicer.qualify(name)
-    table = names.table(qualified)
-    if table is None:
-        raise no_such_table(qualified)
-    return table
+def _target(name: TableName, names: Look, splicer: Splicer) -> Table:
+    return names.definition(splicer.qualify(name))
 
 
 def _query(fragment: Fragment, splicer: Splicer) -> Query:
@@ -143,7 +140,7 @@ def _value(expression: ParsedExpression, column: str | None, table: Table, splic
 # -------------------------------------------------------------------- INSERT
 
 
-def _insert(body: Insert, names: Names, prefix: str) -> Insert:
+def _insert(body: Insert, names: Look, prefix: str) -> Insert:
     splicer = Splicer(names, prefix=prefix)
     table = _target(body.table, names, splicer)
     source: Any = body.source
@@ -154,7 +151,7 @@ def _insert(body: Insert, names: Names, prefix: str) -> Insert:
     return dataclasses.replace(body, table=table.name, source=source)
 
 
-def _joined(branches: list[Insert], names: Names) -> tuple[Insert, ...]:
+def _joined(branches: list[Insert], names: Look) -> tuple[Insert, ...]:
     """Branches that write to the same dynamic partitions are one INSERT of all their rows."""
     joined: dict[tuple[object, ...], Insert] = {}
     for number, branch in enumerate(branches):
@@ -203,7 +200,7 @@ def _is_text(cell: str) -> bool:
 # -------------------------------------------------------------------- DDL
 
 
-def _ddl(body: Command, names: Names, splicer: Splicer) -> Command:
+def _ddl(body: Command, names: Look, splicer: Splicer) -> Command:
     """Every TableName of the value gets its database."""
     changes: dict[str, object] = {}
     for field in dataclasses.fields(body):
@@ -218,7 +215,7 @@ def _ddl(body: Command, names: Names, splicer: Splicer) -> Command:
 # -------------------------------------------------------------------- statements built in Python
 
 
-def bind_query(query: Query, names: Names, *, prefix: str = DEFAULT_PREFIX) -> Query:
+def bind_query(query: Query, names: Look, *, prefix: str = DEFAULT_PREFIX) -> Query:
     """A query built in Python, with the text of a view in its placeholder's place.
 
     Raises:
@@ -237,7 +234,7 @@ def bind_query(query: Query, names: Names, *, prefix: str = DEFAULT_PREFIX) -> Q
 
 
 def bind_texts(
-    statement: Update | Delete | Merge, names: Names, *, prefix: str = DEFAULT_PREFIX
+    statement: Update | Delete | Merge, names: Look, *, prefix: str = DEFAULT_PREFIX
 ) -> Update | Delete | Merge:
     """A statement with its expressions, fragments of SQL or texts given in Python, as Spark SQL;
     Columns stay.

@@ -9,10 +9,9 @@ since ``*`` must not show them, stars over such a table are written out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.history import AsOf, Version
+from hiveacid.model.history import AsOf
 from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import AcidMode, Table, TableKind, TableName
 from hiveacid.spark.session import quoted, single_quoted
@@ -31,40 +30,10 @@ from hiveacid.sql.needs import Conditions, columns_of_statement
 from hiveacid.sql.query import QueryParser
 from hiveacid.statements.values import TableRef, VirtualColumn
 from hiveacid.txn.past import as_it_was
+from hiveacid.txn.view import Look
 
 _Virtual = dict[int, frozenset[VirtualColumn]]
 """The virtual columns asked for, by the identity of the relation."""
-
-
-class Names(Protocol):
-    """What binding needs to know of the catalog."""
-
-    @property
-    def current_database(self) -> str:
-        """The session's current database, in lower case."""
-
-    def table(self, name: TableName) -> Table | None:
-        """A table of ours, or None."""
-
-    def hide(self, name: TableName) -> TableName:
-        """The name by which a new temporary table is kept."""
-
-    def actual(self, name: TableName) -> TableName:
-        """The name by which a table is kept."""
-
-    def is_temporary_view(self, name: str) -> bool:
-        """True if Spark has a temporary view of this name."""
-
-    @property
-    def moment(self) -> AsOf | None:
-        """What tables are seen as of where the text does not say; None as of now."""
-
-    @property
-    def now_ms(self) -> int:
-        """The statement's time."""
-
-    def version(self, table: Table, wanted: AsOf) -> Version:
-        """The version of a table of ours that is asked for."""
 
 
 class Splicer:
@@ -72,7 +41,7 @@ class Splicer:
     stand for.
     """
 
-    def __init__(self, names: Names, *, prefix: str, expanding: tuple[TableName, ...] = ()) -> None:
+    def __init__(self, names: Look, *, prefix: str, expanding: tuple[TableName, ...] = ()) -> None:
         """``expanding`` are the views, outermost first, in whose text this statement is."""
         self._names = names
         self._expanding = expanding
@@ -157,7 +126,7 @@ class Splicer:
                 view=str(table.name),
             )
         inside = Splicer(
-            _InDatabase(self._names, table.name.database, as_of), prefix=self.prefix, expanding=path
+            self._names.within(table.name.database, as_of), prefix=self.prefix, expanding=path
         )
         inside.tables = self.tables
         inside._imposed = (predicate, tuple(column.name for column in table.columns))
@@ -284,19 +253,6 @@ def _bucket_number(table: Table | None, sample: BucketSample) -> tuple[VirtualCo
         return VirtualColumn.BUCKET_ID, VirtualColumn.BUCKET_ID.value
     name = VirtualColumn.FILE_NAME
     return name, f"cast(regexp_extract({name.value}, '/([0-9]+)_[^/]*$', 1) as int)"
-
-
-class _InDatabase:
-    """The catalog as seen from a view's own database."""
-
-    def __init__(self, names: Names, database: str, moment: AsOf | None) -> None:
-        self.current_database = database
-        self.moment = moment or names.moment
-        self.now_ms = names.now_ms
-        self.table = names.table
-        self.version = names.version
-        self.is_temporary_view = names.is_temporary_view
-        self.hide, self.actual = names.hide, names.actual
 
 
 def _virtual_owners(

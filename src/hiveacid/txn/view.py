@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -197,11 +198,20 @@ class Look:
             database=self._database,
             is_temporary=self._is_temporary,
             pending=pending,
+            now_ms=self.now_ms,
             hidden=self._hidden,
-            names=self.names,
         )
-        view.moment, view.now_ms = self.moment, self.now_ms
+        view.moment = self.moment
+        view.ask(self.names)
         return view
+
+    def within(self, database: str, moment: AsOf | None) -> Look:
+        """The same as seen from another current database, such as that of a view; with ``moment``
+        as of then.
+        """
+        seen = copy(self)
+        seen._database, seen.moment = database, moment or self.moment
+        return seen
 
     def changed_since(self, earlier: Look) -> frozenset[TableName]:
         """The names that stand for another definition than they did, statistics apart."""
@@ -212,21 +222,6 @@ class Look:
 
 class View(Look):
     """Definitions and partitions under the locks of a statement."""
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        *,
-        database: str,
-        is_temporary: Callable[[str], bool],
-        pending: Callable[[], Pending | None],
-        hidden: TemporaryTables,
-        names: Collection[TableName],
-    ) -> None:
-        super().__init__(
-            catalog, database=database, is_temporary=is_temporary, pending=pending, hidden=hidden
-        )
-        self._tables = self._fetched(names)
 
 
 def is_same(before: Table | None, now: Table | None) -> bool:

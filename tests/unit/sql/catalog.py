@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from hiveacid.metastore.api import Catalog
 from hiveacid.model.history import AsOf, Version
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import BucketSpec, Column, Table, TableKind, TableName, WriteId
 from hiveacid.model.types import PrimitiveType
 from hiveacid.sql import bind, parse_one
 from hiveacid.statements.constraints import Constraints, constraint_properties
+from hiveacid.txn.view import Look
 
 INT, STRING = PrimitiveType("int"), PrimitiveType("string")
 T, S = TableName("default", "t"), TableName("d2", "s")
@@ -24,16 +28,17 @@ def table(name: TableName, columns: str, partition: str = "", **more: object) ->
     )
 
 
-class SmallCatalog:
+class SmallCatalog(Look):
     """default.t (id, v, p), d2.s (id), d2.b (id, v) in 4 buckets by id, a view default.w, a
     temporary view view1.
     """
 
-    current_database = "default"
-    moment = None
-    now_ms = 0
-
     def __init__(self) -> None:
+        super().__init__(
+            cast("Catalog", None),
+            database="default",
+            is_temporary=lambda name: name.lower() == "view1",
+        )
         defaults = constraint_properties(Constraints(defaults={"v": "'none'"}))
         self.tables = {
             one.name: one
@@ -60,12 +65,6 @@ class SmallCatalog:
 
     def hide(self, name: TableName) -> TableName:
         return TableName(name.database, f"hidden_{name.table}")
-
-    def actual(self, name: TableName) -> TableName:
-        return name
-
-    def is_temporary_view(self, name: str) -> bool:
-        return name.lower() == "view1"
 
 
 def bound(text: str) -> object:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import cast
 
 import pytest
 
+from hiveacid.metastore.api import Catalog
 from hiveacid.model.history import AsOf, Version
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.predicates import (
@@ -24,6 +26,7 @@ from hiveacid.model.types import parse_type
 from hiveacid.sql import bind, parse_one
 from hiveacid.sql.needs import columns_of_statement, lookup_of
 from hiveacid.statements.values import Delete, Insert, Merge, Query, Update
+from hiveacid.txn.view import Look
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("string")))
 T = Table(TableName("default", "t"), COLUMNS, "/t", (Column("p", parse_type("date")),))
@@ -31,10 +34,9 @@ S = Table(TableName("default", "s"), COLUMNS, "/s")
 ID_IS_1 = Compare("id", Op.EQ, 1)
 
 
-class Names:
-    current_database = "default"
-    moment = None
-    now_ms = 0
+class Names(Look):
+    def __init__(self) -> None:
+        super().__init__(cast("Catalog", None), database="default")
 
     def table(self, name: TableName) -> Table | None:
         return {"t": T, "s": S}.get(name.table)
@@ -45,12 +47,6 @@ class Names:
 
     def hide(self, name: TableName) -> TableName:
         return TableName(name.database, f"hidden_{name.table}")
-
-    def actual(self, name: TableName) -> TableName:
-        return name
-
-    def is_temporary_view(self, name: str) -> bool:
-        return False
 
 
 def needs(text: str) -> dict[str, Predicate]:
