@@ -141,9 +141,8 @@ class View:
             FormatError, StorageError: a delete file could not be read.
         """
         fs, root = self.client.files.at(holding.partition.location)
-        for delta in holding.directory.delete_deltas:
-            for file in delta.files:
-                yield read_delete_keys(fs, f"{root}/{file.path}", valid=self.valid)
+        for file in holding.directory.delete_files:
+            yield read_delete_keys(fs, f"{root}/{file.path}", valid=self.valid)
 
     def files(self, partition: Partition) -> tuple[PurgedFile, ...]:
         """What lies in a partition's directory and may hold rows, with digests.

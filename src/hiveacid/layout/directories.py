@@ -417,6 +417,16 @@ class AcidDirectory:
         return tuple(file for file in files if file.logical_bytes != 0)
 
     @property
+    def rows_by_write_id(self) -> tuple[tuple[int, tuple[DataFile, ...]], ...]:
+        """The files that hold rows, place by place, each with the highest write id that the place's
+        name says: 0 of the originals, and of a base that was made of them alone.
+        """
+        places = [(0, self.originals)]
+        if self.base is not None:
+            places.append((max(int(self.base.name.write_id), 0), self.base.files))
+        return (*places, *((int(d.name.max_write_id), d.files) for d in self.insert_deltas))
+
+    @property
     def insert_deltas(self) -> tuple[DeltaDirectory, ...]:
         """The deltas that hold rows."""
         return tuple(d for d in self.deltas if not d.name.is_delete)
@@ -425,6 +435,11 @@ class AcidDirectory:
     def delete_deltas(self) -> tuple[DeltaDirectory, ...]:
         """The deltas that hold delete events."""
         return tuple(d for d in self.deltas if d.name.is_delete)
+
+    @property
+    def delete_files(self) -> tuple[DataFile, ...]:
+        """The files that hold delete events."""
+        return tuple(file for delta in self.delete_deltas for file in delta.files)
 
 
 @dataclass(frozen=True, slots=True)

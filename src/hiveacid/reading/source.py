@@ -11,14 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from os import PathLike, fspath
 from typing import Protocol
 
 from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import (
     BUCKET_PREFIX,
-    AcidDirectory,
-    DataFile,
     Snapshot,
     SnapshotPart,
     is_hidden,
@@ -32,7 +31,6 @@ from hiveacid.model.tables import (
     AcidMode,
     Column,
     Partition,
-    RowFormat,
     Table,
     TableKind,
     TableName,
@@ -47,8 +45,7 @@ from hiveacid.storage.listing import (
     noticing_cleaning,
     with_logical_lengths,
 )
-from hiveacid.storage.orc.bucket_reader import BucketFileReader
-from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
+from hiveacid.storage.plain.readers import open_any_reader
 
 _log = logging.getLogger(__name__)
 _FOUND = TableName("path", "path")
@@ -227,12 +224,14 @@ def _file_columns(fs: FileSystem, parts: Sequence[SnapshotPart]) -> tuple[Column
     best: tuple[bool, int, int] = (False, -1, -1)
     found: tuple[Column, ...] = ()
     for part in parts:
-        for write_id, files in _newest_first(part.directory):
+        for write_id, files in sorted(
+            part.directory.rows_by_write_id, key=itemgetter(0), reverse=True
+        ):
             file = next((file for file in files if file.size_bytes or file.logical_bytes), None)
             if file is None:
                 continue
             path = f"{fs.path_of(part.partition.location)}/{file.path}"
-            with _opened(fs, path, file) as reader:
+            with open_any_reader(fs, path, logical_bytes=file.logical_bytes) as reader:
                 if not reader.fields:
                     continue
                 rank = (not reader.has_positional_names, len(reader.fields), write_id)
@@ -241,19 +240,3 @@ def _file_columns(fs: FileSystem, parts: Sequence[SnapshotPart]) -> tuple[Column
                     found = tuple(Column(name.lower(), kind) for name, kind in reader.fields)
             break
     return found
-
-
-def _opened(
-    fs: FileSystem, path: str, file: DataFile
-) -> BucketFileReader | TextFileReader | ParquetFileReader:
-    if path.rpartition("/")[2].startswith(BUCKET_PREFIX):
-        return BucketFileReader(fs, path, logical_bytes=file.logical_bytes)
-    return open_plain_reader(fs, path, format=None, row_format=RowFormat())
-
-
-def _newest_first(directory: AcidDirectory) -> list[tuple[int, tuple[DataFile, ...]]]:
-    places: list[tuple[int, tuple[DataFile, ...]]] = [(0, directory.originals)]
-    if directory.base is not None:
-        places.append((directory.base.name.write_id, directory.base.files))
-    places += [(delta.name.max_write_id, delta.files) for delta in directory.insert_deltas]
-    return sorted(places, key=lambda place: -place[0])

@@ -101,11 +101,10 @@ def read_marks(plan: ScanPlan, parts: Mapping[int, SnapshotPart]) -> DeleteMarks
     count = files = 0
     for number, part in parts.items():
         place = plan.files.at(part.partition.location)
-        for delta in part.directory.delete_deltas:
-            for file in delta.files:
-                files += 1
-                count += event_tail(*place, file).rows if files <= FILES_HERE_MAX else 0
-                groups.setdefault((number, file.bucket), []).append((*place, file))
+        for file in part.directory.delete_files:
+            files += 1
+            count += event_tail(*place, file).rows if files <= FILES_HERE_MAX else 0
+            groups.setdefault((number, file.bucket), []).append((*place, file))
     if count > EVENTS_HERE_MAX or files > FILES_HERE_MAX:
         return None
     sets = [(number, DeleteSet(_keys(plan, group))) for (number, _), group in groups.items()]

@@ -204,7 +204,7 @@ def _left_over(
     known: list[tuple[str, int, int]] = []
     size = 0
     for part in parts:
-        gone = [file for delta in part.directory.delete_deltas for file in delta.files]
+        gone = part.directory.delete_files
         size += sum(file.size_bytes for file in gone)
         files = (*part.directory.row_files, *gone)
         paths = _paths(part.partition, files)
@@ -261,19 +261,19 @@ def _filter_deleted(
     marks = read_marks(plan, {numbers[part.partition.values]: part for part in parts})
     if marks is not None:
         return without_marked(spark, rows, marks)
-    groups = [(p.partition, [f for d in p.directory.delete_deltas for f in d.files]) for p in parts]
     known = read_delete_events(
-        plan.files.at(join(partition.location, file.path))
-        for partition, files in groups
-        for file in files
+        plan.files.at(join(part.partition.location, file.path))
+        for part in parts
+        for file in part.directory.delete_files
     )
     if known.rows == 0:
         return rows
+    groups = [(part.partition, part.directory.delete_files) for part in parts]
     gone = _read_events(
         spark, snapshot.table, groups, columns=(), operation=t.IntegerType(), numbers=numbers
     )
     gone = gone.where(_visible(snapshot, parts, delete=True)).where(_is_delete(snapshot.table))
-    parts_deleted = [numbers[partition.values] for partition, _ in groups]
+    parts_deleted = [numbers[part.partition.values] for part in parts]
     return without_deleted(rows, gone, known=known, parts=parts_deleted)
 
 

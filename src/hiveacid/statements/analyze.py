@@ -120,8 +120,8 @@ def _change(
     columns: tuple[ColumnStatistics, ...] | None,
 ) -> StatisticsChange:
     directory = part.directory
-    deleted = [file for delta in directory.delete_deltas for file in delta.files]
-    files = [file for file in (*directory.row_files, *deleted) if file.size_bytes > 0]
+    every = (*directory.row_files, *directory.delete_files)
+    files = [file for file in every if file.size_bytes > 0]
     return StatisticsChange(
         table.name,
         partition_name(table.partition_keys, part.partition.values)

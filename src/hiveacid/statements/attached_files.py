@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from hiveacid.errors import FormatError, InvalidInputError
 from hiveacid.layout.directories import (
-    BUCKET_PREFIX,
     AcidDirectory,
     DataFile,
     bucket_of_file,
@@ -31,7 +30,6 @@ from hiveacid.model.tables import (
     AcidMode,
     Column,
     FileFormat,
-    RowFormat,
     Table,
 )
 from hiveacid.model.types import HiveType, ListType, MapType, StructType, UnionType
@@ -42,7 +40,7 @@ from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import numbered_directories
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
-from hiveacid.storage.plain.readers import ParquetFileReader, TextFileReader, open_plain_reader
+from hiveacid.storage.plain.readers import ParquetFileReader, open_any_reader
 from hiveacid.storage.plan.planning import hashes_alike, is_of_old_hive
 
 _NESTED: Final = (StructType, ListType, MapType, UnionType)
@@ -75,11 +73,7 @@ def files_of(fs: FileSystem, directories: Mapping[str, AcidDirectory]) -> tuple[
     """
     found: list[FoundFile] = []
     for root, directory in directories.items():
-        places: list[tuple[int, Sequence[DataFile]]] = [(0, directory.originals)]
-        if directory.base is not None:
-            places.append((max(directory.base.name.write_id, 0), directory.base.files))
-        places += [(delta.name.max_write_id, delta.files) for delta in directory.insert_deltas]
-        for write_id, files in places:
+        for write_id, files in directory.rows_by_write_id:
             found += [
                 _read(fs, f"{root}/{file.path}", file, write_id)
                 for file in files
@@ -88,16 +82,8 @@ def files_of(fs: FileSystem, directories: Mapping[str, AcidDirectory]) -> tuple[
     return tuple(sorted(found, key=lambda one: (one.write_id, one.path)))
 
 
-def _opened(
-    fs: FileSystem, path: str, logical_bytes: int | None
-) -> BucketFileReader | TextFileReader | ParquetFileReader:
-    if path.rpartition("/")[2].startswith(BUCKET_PREFIX):
-        return BucketFileReader(fs, path, logical_bytes=logical_bytes)
-    return open_plain_reader(fs, path, format=None, row_format=RowFormat())
-
-
 def _read(fs: FileSystem, path: str, file: DataFile, write_id: int) -> FoundFile:
-    with _opened(fs, path, file.logical_bytes) as reader:
+    with open_any_reader(fs, path, logical_bytes=file.logical_bytes) as reader:
         if not isinstance(reader, BucketFileReader):
             is_parquet = isinstance(reader, ParquetFileReader)
             kind = FileFormat.PARQUET if is_parquet else FileFormat.TEXT
@@ -307,7 +293,7 @@ def _check_hashes(fs: FileSystem, table: Table, files: Sequence[FoundFile]) -> N
     for number, file in newest.items():
         if file.is_of_old_hive:
             continue
-        with _opened(fs, file.path, file.logical_bytes) as reader:
+        with open_any_reader(fs, file.path, logical_bytes=file.logical_bytes) as reader:
             first = next(
                 reader.batches(table_columns=table.columns, wanted=places, identities=False), None
             )

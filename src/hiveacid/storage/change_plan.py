@@ -55,8 +55,7 @@ class ChangeUnit:
     def size_bytes(self) -> int:
         """How much may be read for it at most."""
         before, changed = self.step.before, self.step.changed
-        deletes = (file for delta in changed.delete_deltas for file in delta.files)
-        files = (*before.row_files, *changed.row_files, *deletes)
+        files = (*before.row_files, *changed.row_files, *changed.delete_files)
         return sum(file.length_bytes for file in files if self.bucket in (None, file.bucket))
 
 
@@ -128,10 +127,7 @@ def is_complete(fs: FileSystem, path: str, table: Table, proof: Proof) -> bool:
     if not files:
         return rows == 0
     deleted = sum(
-        tail_of(fs, path, file).rows
-        for delta in proof.inputs.delete_deltas
-        for file in delta.files
-        if file.length_bytes
+        tail_of(fs, path, file).rows for file in proof.inputs.delete_files if file.length_bytes
     )
     written = sum(tail_of(fs, path, file).rows for file in files)
     if rows == written - deleted:

@@ -329,10 +329,9 @@ class DirectorySources:
         return self._raw[source.scope][source.file.path]
 
     def _delete_files(self) -> Iterator[DataFile]:
-        for delta in self._directory.delete_deltas:
-            for file in delta.files:
-                if self._deleting is None or file.path in self._deleting:
-                    yield file
+        for file in self._directory.delete_files:
+            if self._deleting is None or file.path in self._deleting:
+                yield file
 
 
 def rows_that_count(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from hiveacid.errors import FormatError, UnsupportedError
-from hiveacid.layout.directories import DataFile
+from hiveacid.layout.directories import BUCKET_PREFIX, DataFile
 from hiveacid.layout.events import OriginalRows
 from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import STRING, HiveType
@@ -274,6 +274,20 @@ def open_plain_reader(
     if format is FileFormat.PARQUET:
         return ParquetFileReader(fs, path)
     return TextFileReader(fs, path, row_format=row_format)
+
+
+def open_any_reader(
+    fs: Opener, path: str, *, logical_bytes: int | None
+) -> BucketFileReader | TextFileReader | ParquetFileReader:
+    """A reader of a file of rows of which nothing is known but its name, and the length of one that
+    is still written (``DataFile``).
+
+    Raises:
+        FormatError, MissingFileError, StorageError: as ``open_plain_reader``.
+    """
+    if path.rpartition("/")[2].startswith(BUCKET_PREFIX):
+        return BucketFileReader(fs, path, logical_bytes=logical_bytes)
+    return open_plain_reader(fs, path, format=None, row_format=RowFormat())
 
 
 def found_format(fs: Opener, path: str) -> FileFormat:

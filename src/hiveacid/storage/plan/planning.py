@@ -407,7 +407,7 @@ def _delete_files(
     buckets written by Hive 3.0 has events in files of other numbers (format.md 7.2): their
     statistics tell.
     """
-    files = [file for delta in directory.delete_deltas for file in delta.files]
+    files = directory.delete_files
     if not files:
         return ()
     reach = _reach(directory, chosen, row_ids)

@@ -145,9 +145,7 @@ class ScanPlan:
             texts.append(f"stripes {amount.stripes} of {amount.stripes_of}")
         texts.append(f"bytes {amount.bytes} of {amount.bytes_of}")
         deletes = sum(len(part.delete_files) for part in self.parts)
-        deletes_of = sum(
-            len(delta.files) for part in self.parts for delta in part.part.directory.delete_deltas
-        )
+        deletes_of = sum(len(part.part.directory.delete_files) for part in self.parts)
         texts.append(f"delete files {deletes} of {deletes_of}")
         return ", ".join(texts)
 
