@@ -29,6 +29,7 @@ from hiveacid.sql import (
     Arguments,
     ParsedStatement,
     bind,
+    bind_answered,
     bind_query,
     bind_texts,
     parse,
@@ -41,7 +42,7 @@ from hiveacid.sql import (
 from hiveacid.statements.analyze import Analyze
 from hiveacid.statements.arguments import checked, wrong_argument
 from hiveacid.statements.compact import CompactionStatement
-from hiveacid.statements.context import Bound, ExecutionContext
+from hiveacid.statements.context import Answered, Bound, ExecutionContext
 from hiveacid.statements.create_as import create
 from hiveacid.statements.ddl.definitions import bucket_spec
 from hiveacid.statements.ddl.tables import CreateTable, drop_temporary_tables
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from hiveacid.statements.driver_merge import ArrowChange
     from hiveacid.table import AcidTable
 
+    _Bind = Callable[[Look], Any]
     _Change = Insert | Inserts | Update | Delete | Merge | Load | ArrowChange
     _Built = _Change | Query | Analyze | TransactionStatement | LockStatement | CompactionStatement
 
@@ -294,17 +296,18 @@ class Session(
             accept(bound)
             return bound
 
-        return self._carry_out(bind_to, text=complete.text)
+        answered = partial(bind_answered, complete.text, prefix=prefix) if moment is None else None
+        return self._carry_out(bind_to, text=complete.text, answered=answered)
 
     def _prefix_of_statement(self) -> str:
         """What the placeholders of the next statement begin with."""
         return f"{self._prefix}{next(self._statements)}_"
 
-    def _carry_out(self, bind_to: Callable[[Look], Any], text: str | None = None) -> Any:
+    def _carry_out(self, bind_to: _Bind, text: str = "", answered: Answered | None = None) -> Any:
         """Carries out what ``bind_to`` makes of the catalog's definitions."""
         if self._spark is not None and is_stopped(self._spark):
             self._spark = None  # until it is given another
-        bound = Bound.to(self.look(), bind_to)
+        bound = Bound.to(self.look(), bind_to, answered)
         statement, handler = bound.value, handler_of(bound.value)
         if isinstance(statement, CreateTable) and statement.temporary:
             atexit.register(self.close)  # whoever leaves that out leaves no tables
@@ -314,7 +317,7 @@ class Session(
         on_spark = handler.needs_spark(statement)
         if self._spark is None and on_spark:
             raise spark_needed(title_of(statement), instead=without_spark(statement))
-        what, told = title_of(statement), text_of(statement) or (text and without_literals(text))
+        what, told = title_of(statement), text_of(statement) or without_literals(text) or None
         context = replace(self._context(isolation=isolation), text=told)
         # The jobs of a query are those of whoever asks for its rows.
         named = None if isinstance(statement, Query) else self._spark

@@ -183,3 +183,66 @@ def test_the_rows_of_a_table_of_an_unknown_kind_are_not_counted(acid, rows):
     )
     with pytest.raises(InvalidInputError, match="unknown value odd"):
         acid.sql("select count(*) from odd").collect()
+
+
+@pytest.fixture
+def days(acid, rows):
+    acid.sql(f"create table d (id int, v int) partitioned by (p string) {ACID}")
+    acid.sql(
+        "insert into d select cast(id as int), 1, concat('d', id div 10) from range(0, 40, 1, 1)"
+    )
+    return acid.table("d")
+
+
+def test_the_greatest_partition_with_rows_is_told_by_what_lies_in_it(days, acid, counted, plans):
+    assert counted(text="select max(p) from d") == ("d3", True)
+    assert len(plans[0].parts) == 1  # the others are not listed
+    assert counted(text="select min(p) m from d") == ("d0", True)
+    acid.sql("delete from d where id = 39")
+    assert counted(text="select max(p) from d") == ("d3", True)
+    acid.sql("delete from d where p = 'd3' and id <= 35")
+    assert counted(text="select max(p) from d") == ("d3", True)  # ten rows, seven deletes
+    acid.sql("delete from d where p = 'd3'")
+    assert counted(text="select max(p) from d") == ("d2", False)
+    acid.sql("alter table d drop partition (p = 'd3')")
+    assert counted(text="select max(p) from d") == ("d2", True)
+    acid.sql("insert into d values (77, 1, null)")
+    assert counted(text="select max(p) from d") == ("d2", True)
+    acid.sql("truncate table d")
+    assert counted(text="select max(p) from d") == (None, True)
+
+
+def test_a_condition_on_the_greatest_partition_reads_that_one(days, acid, rows, plans):
+    texts = {
+        "p = (select max(p) from d)": (10, 1),
+        "p in (select max(p) from d)": (10, 1),
+        "p > (select min(p) from d)": (30, 3),
+        "id >= (select max(id) - 4 from d)": (5, 4),
+    }
+    for condition, (count, parts) in texts.items():
+        plans.clear()
+        assert rows(f"select count(v) from d where {condition}") == [(count,)], condition
+        assert len(plans[-1].parts) == parts, condition
+        acid.sql("set hive.compute.query.using.stats=false")
+        assert rows(f"select count(v) from d where {condition}") == [(count,)], condition
+        assert len(plans[-1].parts) == 4, condition
+        acid.sql("reset hive.compute.query.using.stats")
+    explained = "\n".join(
+        row[0]
+        for row in acid.sql("explain select v from d where p = (select max(p) from d)").collect()
+    )
+    assert "partitions 1 of 4" in explained
+
+
+def test_statements_that_write_are_answered_in_their_own_snapshot(days, acid, rows):
+    acid.sql("create table new as select id from d where p = (select max(p) from d)")
+    assert rows("select count(id) from new") == [(10,)]
+    acid.sql("start transaction")
+    acid.sql("insert into d values (77, 1, 'd9')")
+    acid.sql("update d set v = 2 where p = (select max(p) from d)")
+    assert rows("select id, v from d where v <> 1") == [(77, 2)]
+    acid.sql("rollback")
+    assert acid.sql("delete from d where p = (select max(p) from d)").rows == 10
+    assert acid.sql("delete from d where id = (select min(id) from d)").rows == 1
+    acid.sql("insert into d select id, 3, 'd8' from d where id >= (select max(id) from new)")
+    assert rows("select max(p), count(*) from d") == [("d2", 29)]

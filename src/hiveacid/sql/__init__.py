@@ -21,11 +21,13 @@ from hiveacid.sql.parse import (
     parse_table_name,
     resolved,
 )
+from hiveacid.sql.subqueries import bind_answered
 
 __all__ = [
     "Arguments",
     "ParsedStatement",
     "bind",
+    "bind_answered",
     "bind_query",
     "bind_texts",
     "parse",

@@ -200,13 +200,22 @@ def aggregates_of(query: str) -> tuple[Aggregate, ...]:
     cursor = Cursor(source=query, tokens=tokenize(query))
     if not cursor.accept("SELECT"):
         return ()
-    found = cursor.listed(_aggregate)
+    found = cursor.listed(_titled_aggregate)
     known = tuple(one for one in found if one is not None)
-    is_all = len(known) == len(found) and cursor.accept("FROM") and _is_one_table(cursor)
+    is_all = len(known) == len(found) and cursor.accept("FROM") and one_table(cursor)
     return known if is_all else ()
 
 
-def _aggregate(cursor: Cursor) -> Aggregate | None:
+def _titled_aggregate(cursor: Cursor) -> Aggregate | None:
+    found = aggregate(cursor)
+    explicit = found is not None and cursor.accept("AS")
+    if found is not None and cursor.at_name() and (explicit or cursor.key != "FROM"):
+        return replace(found, title=name_of(cursor.next()))
+    return found
+
+
+def aggregate(cursor: Cursor) -> Aggregate | None:
+    """The count, least or greatest value that comes next; None where it is something else."""
     function = cursor.key.lower()
     if function not in ("count", "min", "max") or cursor.peek(1).key != "(":
         return None
@@ -218,23 +227,21 @@ def _aggregate(cursor: Cursor) -> Aggregate | None:
     if column is None and (function != "count" or argument.text not in ("*", "1")):
         return None
     title = f"{function}({'1' if column is None else column})"
-    explicit = cursor.accept("AS")
-    if cursor.at_name() and (explicit or cursor.key != "FROM"):
-        title = name_of(cursor.next())
     return Aggregate(function, None if column is None else column.lower(), title)
 
 
-def _is_one_table(cursor: Cursor) -> bool:
-    """Whether a table's name and perhaps an alias are all that is left."""
+def one_table(cursor: Cursor) -> tuple[str, ...]:
+    """The parts of a table's name, where that and perhaps an alias are all that is left."""
     if not cursor.at_name():
-        return False
-    cursor.next()
+        return ()
+    parts = [name_of(cursor.next())]
     if cursor.key == "." and cursor.peek(1).is_name:
-        cursor.skip(2)
+        cursor.skip(1)
+        parts.append(name_of(cursor.next()))
     cursor.accept("AS")
     if cursor.at_name() and cursor.key not in NOT_AN_ALIAS:
         cursor.next()
-    return cursor.at_end()
+    return tuple(parts) if cursor.at_end() else ()
 
 
 def lookup_of(query: str, table: Table) -> Lookup | None:

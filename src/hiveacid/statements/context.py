@@ -23,7 +23,7 @@ from hiveacid.client import Client
 from hiveacid.errors import ConflictError, InvalidInputError, MetastoreError, spark_needed
 from hiveacid.layout.directories import may_be_partition, partition_name
 from hiveacid.model.history import AsOf
-from hiveacid.model.predicates import Predicate, columns_of
+from hiveacid.model.predicates import Constant, Predicate, columns_of
 from hiveacid.model.tables import AcidMode, Isolation, Table, TableKind, TableName
 from hiveacid.model.transactions import LockComponent
 from hiveacid.settings import Settings
@@ -31,7 +31,7 @@ from hiveacid.spark.jobs import own_calls
 from hiveacid.spark.session import quoted
 from hiveacid.statements.history import DescribeHistory, RestoreTable
 from hiveacid.statements.locations import undo_killed
-from hiveacid.statements.values import Listing, Purge
+from hiveacid.statements.values import Aggregate, Listing, Purge
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import numbered_directories
 from hiveacid.txn.footprint import PARTITIONS_MAX, Footprint, lock_components
@@ -143,6 +143,13 @@ class ExecutionContext:
         )
 
 
+AnswerOf = Callable[[Table, Aggregate], "Constant | None"]
+"""The value of an aggregate over all of a table, where it is known without reading rows; else None.
+"""
+Answered = Callable[[Look, AnswerOf], Any]
+"""Binds a statement's text anew where there is an answer to a query in it; else returns None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A statement's value, the look that it was bound to, and how to bind it to another."""
@@ -150,19 +157,31 @@ class Bound:
     value: Any
     look: Look
     bind: Callable[[Look], Any] = field(repr=False)
+    answered: Answered | None = field(default=None, repr=False)
+    """Binds it with answers in the place of queries in its conditions; None for what has none."""
 
     @staticmethod
-    def to(look: Look, bind: Callable[[Look], Any]) -> Bound:
+    def to(look: Look, bind: Callable[[Look], Any], answered: Answered | None = None) -> Bound:
         """The statement as these definitions make it.
 
         Raises:
             AcidError: it does not fit them.
         """
-        return Bound(bind(look), look, bind)
+        return Bound(bind(look), look, bind, answered)
+
+    def part(self, of: Callable[[Any], Any]) -> Bound:
+        """What ``of`` takes out of the statement, as a statement of its own."""
+        whole = self.answered
+
+        def answered(look: Look, answer_of: AnswerOf) -> Any:
+            value = whole and whole(look, answer_of)
+            return None if value is None else of(value)
+
+        return Bound(of(self.value), self.look, lambda look: of(self.bind(look)), answered)
 
     def again(self, look: Look) -> Bound:
         """The same text, or what was built in Python, bound to other definitions."""
-        return Bound.to(look, self.bind)
+        return Bound.to(look, self.bind, self.answered)
 
 
 def fixed(value: object) -> Callable[[Look], Any]:

@@ -61,8 +61,7 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
     if statement.query is None:
         create(context, statement)
         return
-    query = Bound(statement.query, bound.look, lambda look: bound.bind(look).query)
-    rows = select.open_query(context, query)
+    rows = select.open_query(context, bound.part(lambda whole: whole.query))
     create(context, statement, rows=renamed(rows, columns_of(rows.schema, statement.query)))
 
 

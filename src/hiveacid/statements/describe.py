@@ -38,8 +38,9 @@ from hiveacid.statements.constraints import (
     not_null_constraints,
     shown_properties,
 )
-from hiveacid.statements.context import ExecutionContext
+from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import Reader
+from hiveacid.statements.known import answered, known_answer
 from hiveacid.statements.partition_values import PartitionText, full_values
 from hiveacid.statements.values import (
     Command,
@@ -392,8 +393,8 @@ _HIDDEN = ("predicate", "columns", "tables")
 """Fields that the tables' lines tell better."""
 
 
-def explain(context: ExecutionContext, statement: Explain, look: Look) -> Listing:
-    """The explanation as lines of text.
+def explain(context: ExecutionContext, bound: Bound) -> Listing:
+    """The explanation of an ``Explain`` as lines of text.
 
     Raises:
         NotFoundError, AcidError: a table could not be looked at.
@@ -401,7 +402,8 @@ def explain(context: ExecutionContext, statement: Explain, look: Look) -> Listin
     """
     begin = partial(context.client.transactions.begin, read_only=True)
     with begin() if context.unit is None else nullcontext(context.unit.txn) as txn:
-        lines = _Explanation(context, txn, look, statement.mode).lines(statement.statement)
+        value: Explain = answered(Reader(context=context, txn=txn, view=bound.look), bound)
+        lines = _Explanation(context, txn, bound.look, value.mode).lines(value.statement)
     return Listing(("Explain",), tuple((line,) for line in lines))
 
 
@@ -433,7 +435,7 @@ class _Explanation:
         return lines
 
     def _query(self, query: Query) -> list[str]:
-        from hiveacid.statements.select import known_answer, query_frame
+        from hiveacid.statements.select import query_frame
 
         spark = self.context.session()
         if not query.tables:
@@ -446,8 +448,7 @@ class _Explanation:
             return ["== Tables ==", f"{ref.name}: answered from metadata", "", *plan]
         plan = _plan(spark, query_frame(reader, query), self.mode)
         read = [
-            f"{one.snapshot.table.name}: {one.summary()}{_unreached(spark, one)}"
-            for one in reader.plans
+            f"{p.snapshot.table.name}: {p.summary()}{_unreached(spark, p)}" for p in reader.plans
         ]
         return ["== Tables ==", *read, "", *plan]
 

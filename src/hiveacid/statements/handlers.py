@@ -282,7 +282,7 @@ def _explain(context: ExecutionContext, bound: Bound) -> Listing:
     handler = handler_of(value.statement)
     if value.mode == "locks":
         return describe.locks_listing(handler.needs(context, value.statement, bound.look))
-    return describe.explain(context, value, bound.look)
+    return describe.explain(context, bound)
 
 
 def _locks_taken(context: ExecutionContext, statement: Any, _: Look) -> Footprint:

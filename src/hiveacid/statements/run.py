@@ -25,13 +25,15 @@ from hiveacid.model.tables import Column, Partition, StatementId, Table, TableNa
 from hiveacid.statements.context import (
     Bound,
     ExecutionContext,
+    Locked,
     Needs,
     check_given_out,
     kind_of,
     locked,
 )
 from hiveacid.statements.insert import InsertWork, TruncateWork
-from hiveacid.statements.job import Job, Work
+from hiveacid.statements.job import Job, Reader, Work
+from hiveacid.statements.known import answered
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.placement import (
     Placement,
@@ -80,7 +82,7 @@ def change(
         return _again_where_another_won(context, bound, plan, needs)
     with context.unit.statement():
         held = locked(context, bound, needs, within=context.unit.txn)
-        works = plan(context, held.value, held.view)
+        works = _works(context, bound, held, plan)
         _refuse_what_stays(works)
         return _written_and_published(context, context.unit, works, held.view)
 
@@ -111,10 +113,16 @@ def _once(
     held = locked(context, bound, needs)
     with UnitOfWork.of(held.txn) as unit:
         with unit.statement():
-            works = plan(context, held.value, held.view)
+            works = _works(context, bound, held, plan)
             results = _written_and_published(context, unit, works, held.view)
         commit(context, unit)
     return results
+
+
+def _works(context: ExecutionContext, bound: Bound, held: Locked, plan: Planner) -> Sequence[Work]:
+    """The works of a statement that has its locks."""
+    reader = Reader(context=context, txn=held.txn, view=held.view)
+    return plan(context, answered(reader, replace(bound, value=held.value)), held.view)
 
 
 def commit(context: ExecutionContext, unit: UnitOfWork) -> None:

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hiveacid.errors import UnsupportedError
 from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import AsOf, ChangeRange, Version
-from hiveacid.model.predicates import ANYTHING, Constant, Predicate
+from hiveacid.model.predicates import ANYTHING, Predicate
 from hiveacid.model.tables import Partition, Table, TableName
-from hiveacid.model.types import HiveType
-from hiveacid.spark.session import QUALIFIES, Chosen, quoted
+from hiveacid.spark.session import QUALIFIES, Chosen
 from hiveacid.statements.changes import ChangeScan, plan_changes
 from hiveacid.statements.context import (
     Bound,
@@ -35,9 +32,9 @@ from hiveacid.statements.context import (
     locked_partitions,
 )
 from hiveacid.statements.job import Reader, definition_of, with_views
-from hiveacid.statements.values import Aggregate, Query, TableRef
+from hiveacid.statements.known import answered, known_answer
+from hiveacid.statements.values import Query, TableRef
 from hiveacid.storage.filesystem import Files
-from hiveacid.storage.plan.scan_plan import table_facts
 from hiveacid.txn.footprint import Footprint, TableRead
 from hiveacid.txn.manager import end_reading
 from hiveacid.txn.past import as_it_was, partitions_then
@@ -63,7 +60,7 @@ def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
     """
     if context.unit is None and not bound.value.tables:
         return context.session().sql(bound.value.text)
-    frame, _ = read_in_transaction(context, bound, needs, partial(_answer, context))
+    frame, _ = read_in_transaction(context, bound, needs, partial(_answer, context, bound))
     return frame
 
 
@@ -92,28 +89,20 @@ def read_in_transaction(
     return answer, held.txn.close
 
 
-def _answer(context: ExecutionContext, held: Locked) -> tuple[DataFrame, Iterable[Table]]:
+def _answer(
+    context: ExecutionContext, bound: Bound, held: Locked
+) -> tuple[DataFrame, Iterable[Table]]:
     """The rows of a query as its transaction sees them, from statistics where those tell; and the
     tables that are read later, with the DataFrame.
     """
-    query: Query = held.value
     reader = Reader(context=context, txn=held.txn, view=held.view)
+    query: Query = answered(reader, replace(bound, value=held.value))
     known = known_answer(reader, query)
     if known is not None:
         return context.session().sql(known), ()
     frame = query_frame(reader, query)
     tables = {ref.name for ref in query.tables.values()} if reader.reads_later else ()
     return frame, map(held.view.definition, tables)
-
-
-def known_answer(reader: Reader, query: Query) -> str | None:
-    """A SELECT without tables that has the answer, where that is known without reading rows."""
-    if not query.aggregates:
-        return None
-    (ref,) = query.tables.values()
-    if ref.changes is not None:
-        return None
-    return known_aggregates(reader, reader.view.definition(ref.name), query.aggregates)
 
 
 def needs(_: ExecutionContext, query: Query, look: Look) -> Footprint:
@@ -214,62 +203,6 @@ def read_names(
 ) -> tuple[TableName, ...]:
     """The tables behind placeholders, each once, without ``but`` (locked as the target already)."""
     return tuple(sorted({ref.name for ref in tables.values()} - ({but} if but else set())))
-
-
-# -------------------------------------------------------------------- answers without a row
-
-
-def known_aggregates(reader: Reader, table: Table, wanted: Sequence[Aggregate]) -> str | None:
-    """A SELECT of the values without a table; None where they are not known exactly.
-
-    Row counts come from the table's statistics, where those are of the transaction's snapshot
-    (``ANALYZE``, DML keeps them) and it has not written to the table; all else from what the files'
-    tails say. A table without transactions has no snapshot: its files may be anybody's.
-    """
-    columns = {one.column for one in wanted if one.column is not None}
-    types = table.types
-    context = reader.context
-    if not table.is_transactional or not context.settings.count_from_statistics:
-        return None
-    if not columns <= types.keys():
-        return None
-    if not columns and table.name not in reader.txn.written_tables:
-        rows = context.client.own.row_count(table.name, reader.txn.valid_write_ids(table))
-        if rows is not None:
-            return _one_row(f"{rows}L AS {quoted(one.title)}" for one in wanted)
-
-    extremes = {one.column for one in wanted if one.column and one.function != "count"}
-    facts = table_facts(reader.plan(table, columns=columns), columns, extremes=extremes)
-    if facts is None:
-        return None
-    items = []
-    for one in wanted:
-        if one.column is None:
-            text = f"{facts.rows}L"
-        elif one.function == "count":
-            text = f"{facts.columns[one.column].values}L"
-        else:
-            known = facts.columns[one.column]
-            value = known.minimum if one.function == "min" else known.maximum
-            text = _literal(value, types[one.column])
-        items.append(f"{text} AS {quoted(one.title)}")
-    return _one_row(items)
-
-
-def _one_row(items: Iterable[str]) -> str:
-    """One row; over VALUES, because a SELECT without FROM is a job for Spark."""
-    return f"SELECT {', '.join(items)} FROM VALUES (0) AS one(row)"
-
-
-def _literal(value: Constant | None, kind: HiveType) -> str:
-    from hiveacid.spark.assign import spark_type  # needs pyspark
-
-    text = "null" if value is None else str(value)
-    if isinstance(value, date):
-        text = f"date '{text}'"
-    elif isinstance(value, Decimal):  # with an exponent it would be a double
-        text = f"{value:f}"
-    return f"cast({text} as {spark_type(kind).simpleString()})"
 
 
 # -------------------------------------------------------------------- outside a statement

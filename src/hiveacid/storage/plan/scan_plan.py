@@ -217,6 +217,30 @@ def table_facts(
     return TableFacts(rows, {name: _together(facts) for name, facts in found.items()})
 
 
+def has_rows(plan: ScanPlan) -> bool | None:
+    """Whether a row is left of a plan, as far as the tails tell; None where they do not.
+
+    Raises:
+        FormatError, MissingFileError: a file is damaged or not there.
+    """
+    table = plan.snapshot.table
+    if table.format is not FileFormat.ORC or plan.amount.files > _FILES_MAX:
+        return None
+    known = True
+    for part in plan.parts:
+        place = plan.files.at(part.part.partition.location)
+        counted = [_file(plan, part, file, (), ()) for file in part.files]
+        if None in counted or not all(d.all_valid for d in part.part.directory.insert_deltas):
+            known = False
+            continue
+        rows = sum(one.rows for one in counted if one is not None)
+        # each event deletes one row at most
+        if rows > sum(tail_of(*place, file).rows for file in part.delete_files):
+            return True
+        known = known and rows == 0
+    return False if known else None
+
+
 def _file(
     plan: ScanPlan,
     part: PartPlan,
