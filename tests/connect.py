@@ -42,6 +42,9 @@ def connect_session(master: str, *, conf: Mapping[str, str]) -> SparkSession:
 def arrow_of(frame: Any) -> pa.Table:
     """The rows of a DataFrame as Arrow has them, of any Spark and over Connect."""
     if frame.sparkSession.version.startswith("3."):  # has no ``toArrow``
-        return pa.Table.from_batches(frame._collect_as_arrow())
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        batches = frame._collect_as_arrow()  # none where there is no row
+        return pa.Table.from_batches(batches, None if batches else to_arrow_schema(frame.schema))
     found: pa.Table = frame.toArrow()
     return found

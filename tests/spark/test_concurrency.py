@@ -69,6 +69,7 @@ def together(sessions, statements):
             outcomes[number] = session.sql(statements[number])
         except Exception as error:
             outcomes[number] = error
+            both_read.abort()  # nobody waits for who has failed
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
     for thread in threads:

@@ -405,6 +405,8 @@ def driver_share(spark: SparkSession) -> int:
 
 _ARROW_FRAMES: Final = 4
 """Spark takes Arrow tables from this version on."""
+_QUIET: Final = threading.Lock()
+"""Filters of warnings are the process's: two threads would give back each other's."""
 
 
 def takes_arrow(spark: SparkSession) -> bool:
@@ -419,7 +421,7 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     if takes_arrow(spark):
         return spark.createDataFrame(rows, schema)
     arrow = {"spark.sql.execution.arrow.pyspark.enabled": "true"}
-    with session_conf(spark, arrow), warnings.catch_warnings():
+    with _QUIET, session_conf(spark, arrow), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pandas, that PySpark 3.5 calls what it gives up
         return spark.createDataFrame(rows.to_pandas(), schema)
 
