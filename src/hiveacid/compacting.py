@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _UNFINISHED: Final = (CompactionState.INITIATED, CompactionState.WORKING)
 _READY: Final = CompactionState.READY_FOR_CLEANING
+_ASKED_MAX: Final = 20
+"""How often a compaction that is waited for is asked for, where others ask first."""
 _LISTINGS: Final[Mapping[type, Callable[[Any], Listing]]] = {
     Compact: compactions_listing,
     ShowCompactions: compactions_listing,
@@ -214,16 +217,17 @@ class Compacting:
         metastore = self._client.metastore
         if not wait:
             return enqueue(metastore, request)
-        for entry in self._entries_like(request):
-            if _is_unfinished(entry):
-                self._until_done(entry)
-        try:
-            return enqueue(metastore, request)
-        except CompactionError:
+        for _ in range(_ASKED_MAX - 1):
             for entry in self._entries_like(request):
-                if entry.state is _READY and entry.type in COVERED_BY[request.type]:
+                if _is_unfinished(entry):
+                    self._until_done(entry)
+            (valid,) = metastore.valid_write_ids((request.table,))
+            with suppress(CompactionError):  # one has come since, which is waited for, too
+                return enqueue(metastore, request)
+            for entry in self._entries_like(request):
+                if _covers(entry, request, upto=valid.for_compactor().hwm):
                     return entry.id
-            raise
+        return enqueue(metastore, request)
 
     def _entries_like(self, request: CompactionRequest) -> tuple[CompactionInfo, ...]:
         """Those of the same table or partition, the latest first."""
@@ -275,6 +279,13 @@ class Compacting:
                 return entry
             (entry,) = found
         return entry
+
+
+def _covers(entry: CompactionInfo, request: CompactionRequest, *, upto: int) -> bool:
+    """Whether it has left nothing to do for the request in what was written up to a write id."""
+    if entry.state is not _READY or entry.type not in COVERED_BY[request.type]:
+        return False
+    return entry.highest_write_id is not None and entry.highest_write_id >= upto
 
 
 def _is_unfinished(entry: CompactionInfo) -> bool:

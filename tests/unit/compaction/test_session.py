@@ -129,6 +129,27 @@ def test_who_waits_is_content_where_nothing_is_left_to_do(acid: Session) -> None
             acid.table("t").compact(kind)
 
 
+def test_who_waits_is_not_content_with_an_older_one_where_another_asks_first(
+    acid: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the initiator does, between the look at the queue and the request."""
+    _fill(acid)
+    (older,) = acid.table("t").compact("major", wait=True)
+    acid.table("t").delete_arrow("id = 101")
+    queue = acid.client.metastore
+    ask, asked = type(queue).compact, []
+
+    def ask_second(self: Any, request: CompactionRequest) -> Any:
+        if not asked:
+            asked.append(ask(self, CompactionRequest(T, None, CompactionType.MINOR)))
+        return ask(self, request)
+
+    monkeypatch.setattr(type(queue), "compact", ask_second)
+    (entry,) = acid.table("t").compact("major", wait=True)
+    assert entry.id > asked[0].id > older.id
+    assert f"base_0000005_v{entry.txn:07d}" in _directories(acid)
+
+
 def test_one_partition_is_compacted_and_the_others_stay(acid: Session) -> None:
     acid.sql(f"create table t (id int) partitioned by (p string) {ACID}")
     for number in range(3):
