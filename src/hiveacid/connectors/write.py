@@ -53,7 +53,7 @@ from hiveacid.settings import Settings
 from hiveacid.spark.jobs import settle
 from hiveacid.spark.wall_clock import session_zone, with_zone
 from hiveacid.statements.arrow_rows import lower_names, refuse_what_needs_spark, stored_arrays
-from hiveacid.statements.checks import check_has_partition_columns, extra_columns
+from hiveacid.statements.checks import check_has_partition_columns, refuse_extra
 from hiveacid.statements.driver_write import in_places
 from hiveacid.statements.values import Insert, Staged
 from hiveacid.storage.filesystem import Files
@@ -134,10 +134,7 @@ def _check_writable(table: Table, given: Sequence[str]) -> None:
             table=str(table.name),
             note="acid.table(...).insert(frame) writes to it.",
         )
-    names = set(table.column_names)
-    others = [name for name in given if name not in names]
-    if others:
-        raise extra_columns(others, table)
+    refuse_extra(given, table.column_names, table)
     check_has_partition_columns(given, table)
     refuse_what_needs_spark(table, given)
 

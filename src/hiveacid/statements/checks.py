@@ -255,9 +255,7 @@ def check_has_columns(found: Sequence[str], wanted: Sequence[str], table: Table)
         InvalidInputError: 10004 columns are missing; it has others.
     """
     there = {name.lower() for name in found}
-    others = [name for name in found if name.lower() not in wanted]
-    if others:
-        raise extra_columns(others, table)
+    refuse_extra(found, wanted, table)
     missing = [name for name in wanted if name not in there]
     if missing:
         raise InvalidInputError(
@@ -301,13 +299,20 @@ def columns_named(statement: Merge) -> set[str]:
     return set(re.findall(r"\w+", " ".join(map(str, texts)).lower()))
 
 
-def extra_columns(names: Sequence[str], table: Table) -> InvalidInputError:
-    """Data has columns that nothing of it goes to."""
+def refuse_extra(names: Sequence[str], wanted: Collection[str], table: Table) -> None:
+    """The data has no column but those ``wanted``: another would be lost.
+
+    Raises:
+        InvalidInputError: it has others.
+    """
+    lost = [name for name in names if name.lower() not in wanted]
+    if not lost:
+        return
     known = ", ".join(table.column_names)
-    return InvalidInputError(
-        f"The data has columns that would be lost: {', '.join(names)}; {table.name} has {known}",
+    raise InvalidInputError(
+        f"The data has columns that would be lost: {', '.join(lost)}; {table.name} has {known}",
         table=str(table.name),
-        columns=tuple(names),
+        columns=tuple(lost),
         note=f"Leave them out of the data, or add them to the table: {EVOLVE}.",
     )
 

@@ -24,7 +24,7 @@ from hiveacid.statements.checks import (
     check_has_columns,
     check_has_partition_columns,
     columns_named,
-    extra_columns,
+    refuse_extra,
     refuse_repeated,
 )
 from hiveacid.statements.context import ExecutionContext
@@ -94,11 +94,9 @@ def named(statement: Insert, look: Look) -> Insert:
     table = look.definition(statement.table)
     names = source.schema.names
     known = set(table.column_names)
-    others = [name for name in names if name not in known]
     if table.kind is TableKind.VIEW or known.issubset((*names, *statement.partition)):
         return statement
-    if others:
-        raise extra_columns(others, table)
+    refuse_extra(names, known, table)
     check_has_partition_columns(names, table, static=statement.partition)
     return replace(statement, columns=tuple(names))
 

@@ -42,8 +42,8 @@ from hiveacid.statements.checks import (
     check_has_columns,
     check_has_partition_columns,
     check_width,
-    extra_columns,
     insert_width,
+    refuse_extra,
     refuse_repeated,
 )
 from hiveacid.statements.constraints import (
@@ -333,9 +333,7 @@ class InsertWork(Work):
 
         names = [name.lower() for name in frame.columns]
         wanted = {column.name for column in self.source_columns}
-        others = [name for name in names if name not in wanted]
-        if others:
-            raise extra_columns(others, self.table)
+        refuse_extra(names, wanted, self.table)
         refuse_repeated(names, "data", self.table)
         check_has_partition_columns(names, self.table, static=self.static)
         return frame.toDF(*names).select(

@@ -36,7 +36,7 @@ from hiveacid.spark.session import (
     session_conf,
 )
 from hiveacid.spark.write import ACTION, IDENTITY, write_events, write_rows
-from hiveacid.statements.checks import check, columns_named, extra_columns
+from hiveacid.statements.checks import check, columns_named, refuse_extra
 from hiveacid.statements.constraints import check_conditions, default_expression, not_null_columns
 from hiveacid.statements.context import locked_partitions
 from hiveacid.statements.driver_merge import merge_rows
@@ -257,9 +257,7 @@ def check_source(statement: Merge, columns: Sequence[str], table: Table) -> None
     if not any(getattr(clause, "all_columns", False) for clause in statement.clauses):
         return
     known = set(table.column_names) | columns_named(statement)
-    lost = [name for name in columns if name.lower() not in known]
-    if lost:
-        raise extra_columns(lost, table)
+    refuse_extra(columns, known, table)
 
 
 def _moves(table: Table, given: Collection[str], *, aliases: tuple[str, str]) -> str:
