@@ -261,7 +261,8 @@ def partition_name(columns: Sequence[str], values: Sequence[str | None]) -> str:
             values=tuple(values),
         )
     return "/".join(
-        f"{escape_partition_text(column.lower())}={_partition_text(value)}"
+        f"{escape_partition_text(column.lower())}="
+        + (escape_partition_text(value) if value else DEFAULT_PARTITION)
         for column, value in zip(columns, values, strict=True)
     )
 
@@ -320,10 +321,6 @@ def parse_manifests_name(name: str) -> DirectoryName | None:
 
 def _visibility(txn: int) -> str:
     return f"_v{txn:07d}" if txn else ""
-
-
-def _partition_text(value: str | None) -> str:
-    return escape_partition_text(value) if value else DEFAULT_PARTITION
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,18 +144,15 @@ def _column_of(table: Table, path: tuple[str, ...], columns: tuple[Column, ...])
 # -------------------------------------------------------------------- tables, partitions
 
 
-def _time(at_ms: int) -> str:
-    return at(at_ms).strftime("%a %b %d %H:%M:%S UTC %Y")
-
-
 def _of_table(catalog: Catalog, table: Table) -> list[Row]:
+    created = at(table.created_at_ms).strftime("%a %b %d %H:%M:%S UTC %Y")
     rows: list[Row] = [
         _BLANK,
         ("# Detailed Table Information", None, None),
         ("Database:", table.name.database, None),
         ("OwnerType:", "USER", None),
         ("Owner:", table.owner, None),
-        ("CreateTime:", _time(table.created_at_ms), None),
+        ("CreateTime:", created, None),
         ("LastAccessTime:", "UNKNOWN", None),
         ("Retention:", "0", None),
     ]

@@ -285,17 +285,18 @@ def _explain(context: ExecutionContext, bound: Bound) -> Listing:
     return describe.explain(context, bound)
 
 
-def _locks_taken(context: ExecutionContext, statement: Any, _: Look) -> Footprint:
-    return Footprint(definitions=(session_state.component(context.client.metastore, statement),))
-
-
 _unlock = Handler(
     carry_out=lambda context, bound: session_state.execute(
         context.client.transactions, bound.value
     ),
     changes_definitions=True,
 )
-_lock = replace(_unlock, needs=_locks_taken)
+_lock = replace(
+    _unlock,
+    needs=lambda context, statement, _: Footprint(
+        definitions=(session_state.component(context.client.metastore, statement),)
+    ),
+)
 _ANSWERS: Final[Mapping[type, Handler]] = {
     describe.Explain: Handler(
         carry_out=_explain, needs_spark=lambda statement: statement.mode != "locks"

@@ -378,8 +378,8 @@ class InsertWork(Work):
         if self.statement.whole and not is_static:
             filled = {file.partition for file in written.files}
             rest = tuple(p for p in job.view.partitions(table) if p.values not in filled)
-            emptied = TruncateWork(table, rest).write(job) if rest else None
-            return written if emptied is None else written.with_files(emptied.files)
+            emptied = TruncateWork(table, rest).write(job).files if rest else ()
+            return replace(written, files=written.files + emptied)
         if is_static and table.partition_columns and not written.files:
             values = tuple(self.static[c.name] for c in table.partition_columns)
             if any(one.values == values for one in job.view.partitions(table)):

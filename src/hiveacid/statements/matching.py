@@ -99,7 +99,8 @@ class _Index:
             codes = np.searchsorted(known, codes)
         order = np.argsort(codes, kind="stable")
         self._places = places[order]
-        self._first = np.searchsorted(codes[order], np.arange(_size(self._steps) + 1))
+        count = len(self._steps[-1]) if self._steps else 0
+        self._first = np.searchsorted(codes[order], np.arange(count + 1))
 
     def matches(self, rows: pa.Table) -> tuple[Places, Places]:
         """As ``Keys.matches``."""
@@ -171,10 +172,6 @@ def _places_of(values: Places, known: Places) -> Places:
     near = np.searchsorted(known, values)
     near[near == len(known)] = 0
     return np.where(known[near] == values, near, -1)
-
-
-def _size(steps: Sequence[Places]) -> int:
-    return len(steps[-1]) if steps else 0
 
 
 SEVERAL: Final = (

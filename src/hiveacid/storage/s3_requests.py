@@ -43,7 +43,6 @@ NO_S3: Final = "the answer is none of S3"
 class Answer:
     """Of a server, where it did what it was asked."""
 
-    status: int
     headers: Mapping[str, str]
     """by their names in lower case"""
     body: bytes
@@ -148,7 +147,7 @@ class Requests:
             text = f"{verb} {became}: {type(error).__name__}: {error}"
             raise OSError(errno.EIO, text) from error
         if response.status == _EMPTY and range:
-            return Answer(response.status, {}, b"")
+            return Answer({}, b"")
         # a long request may be answered 200, and its error is in the body
         text = "" if verb == "GET" and range else answer[:2000].decode("utf-8", "replace")
         if response.status // 100 != 2 or "<Error>" in text:
@@ -156,7 +155,7 @@ class Requests:
             code, why = element(text, "Code") or response.reason, element(text, "Message")
             raise OSError(errno.EIO, f"AWS Error {code} (HTTP status {response.status}): {why}")
         found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, found, answer)
+        return Answer(found, answer)
 
     def _taken(self) -> Connection:
         """A connection that nobody uses: the last one that was, or a new one."""

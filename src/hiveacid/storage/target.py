@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Final
@@ -134,10 +134,6 @@ class WriteResult:
     rows_inserted: int
     rows_updated: int
     rows_deleted: int
-
-    def with_files(self, more: tuple[WrittenFile, ...]) -> WriteResult:
-        """The same with files that hold no rows."""
-        return replace(self, files=self.files + more)
 
 
 def write_result(target: WriteTarget, files: Sequence[WrittenFile]) -> WriteResult:

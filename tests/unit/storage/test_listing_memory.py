@@ -63,7 +63,7 @@ class Pages:
             for number in range(low, end)
         ]
         body = f"<ListBucketResult><IsTruncated>{more}</IsTruncated>{''.join(texts)}"
-        return Answer(200, {}, body.encode())
+        return Answer({}, body.encode())
 
 
 class Bucket(FileSystem):

@@ -66,7 +66,7 @@ NAMED_TABLE: Final = (
 )
 """Conditions on TBLS and DBS that one table meets, ``database`` and ``table``."""
 _TABLE: Final = (
-    select(TBLS.c.TBL_ID, TBLS.c.DB_ID, TBLS.c.SD_ID, SDS.c.CD_ID, SDS.c.SERDE_ID, SDS.c.LOCATION)
+    select(TBLS.c.TBL_ID, TBLS.c.SD_ID, SDS.c.CD_ID, SDS.c.SERDE_ID)
     .join_from(TBLS, SDS, SDS.c.SD_ID == TBLS.c.SD_ID)
     .where(*NAMED_TABLE)
 )
@@ -78,11 +78,9 @@ class TableIds:
     """The keys under which a table's definition is stored."""
 
     table: int
-    database: int
     storage: int
     columns: int
     serde: int
-    location: str
 
 
 def find_database(unit: Unit, name: str) -> int | None:

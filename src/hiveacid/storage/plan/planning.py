@@ -189,7 +189,7 @@ def _plan_part(
     location = all_files.at(part.partition.location)
     chosen = _files_by_bucket(table, location, files, remaining)
     tails = _tails(table, location, chosen, remaining, each)
-    if any(_has_updates(table, tail) for tail in tails.values()):
+    if table.acid_mode is AcidMode.FULL and not all(map(only_inserts, tails.values())):
         # an event of Hive before 3 may update a row of another stripe (format.md 4.7)
         tails, remaining = {}, ANYTHING
     stripes_by_path, amount = _stripes(table, chosen, tails, remaining)
@@ -324,10 +324,6 @@ def _tails(
 
     asked = [file for file in files if file.length_bytes]
     return {file.path: tail for file, tail in zip(asked, each(read, asked), strict=True)}
-
-
-def _has_updates(table: Table, tail: OrcTail) -> bool:
-    return table.acid_mode is AcidMode.FULL and not only_inserts(tail)
 
 
 def _stripes(
