@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from hiveacid.errors import InvalidInputError
-from hiveacid.model.history import AsOf, ChangeRange, Deduplication, as_of, version_or_time
+from hiveacid.model.history import AsOf, ChangeRange, as_of, version_or_time
 
 if TYPE_CHECKING:
     from hiveacid.session import Session
@@ -240,24 +240,6 @@ def changes_asked(options: Options) -> bool:
     return wanted
 
 
-def form_asked(options: Options) -> ChangeRange:
-    """In which form changes are told.
-
-    Raises:
-        InvalidInputError: an option is wrong.
-    """
-    names = options.more.get("key")
-    mode = options.more.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
-    return ChangeRange(
-        0,
-        None,
-        None if names is None else tuple(name.strip() for name in names.split(",")),
-        Deduplication.parse(mode),
-        computes_updates=options.flag("computeUpdates") is not False,
-        includes_since=True,
-    )
-
-
 def range_asked(options: Options) -> ChangeRange:
     """Between which versions, and in which form.
 
@@ -271,4 +253,4 @@ def range_asked(options: Options) -> ChangeRange:
             note=".option('startingVersion', 3); a version is a write id. Or startingTimestamp.",
             option="startingVersion",
         )
-    return replace(form_asked(options), since=since, until=until)
+    return ChangeRange(since, until, includes_since=True).in_form(options.more)

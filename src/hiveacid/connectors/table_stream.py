@@ -33,9 +33,17 @@ from hiveacid.connectors.batch_read import (
     read_events,
     readable_table,
 )
-from hiveacid.connectors.options import Options, form_asked
+from hiveacid.connectors.options import Options
 from hiveacid.errors import ConflictError, InvalidInputError, SnapshotExpiredError, UnsupportedError
-from hiveacid.model.history import AsOf, ConsumerMove, Pin, PinKind, Version, version_or_time
+from hiveacid.model.history import (
+    AsOf,
+    ChangeRange,
+    ConsumerMove,
+    Pin,
+    PinKind,
+    Version,
+    version_or_time,
+)
 from hiveacid.model.ids import RangeValidity, ValidWriteIdList
 from hiveacid.model.tables import AcidMode, Table
 from hiveacid.statements.changes import is_before, last_version, state_at_time, state_of
@@ -313,7 +321,7 @@ class ChangeStreamReader(TableStream):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         super().__init__(options, schema)
-        self._form = form_asked(options)
+        self._form = ChangeRange(0, includes_since=True).in_form(options.more)
         self._starting = _starting(options)
         if options.flag("skipChangeCommits"):
             raise InvalidInputError(

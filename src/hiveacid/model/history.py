@@ -8,7 +8,7 @@ commits of the metastore, and seen by a list of valid write ids like any other s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timezone
 from enum import Enum
@@ -390,6 +390,27 @@ class ChangeRange:
         times = [one.time_ms for one in (self.since, self.until) if isinstance(one, AsOf)]
         if len(times) == 2 and None not in times and times[0] > times[1]:  # type: ignore[operator]
             raise InvalidInputError("Changes end at a time before that at which they begin")
+
+    def in_form(self, options: Mapping[str, str]) -> ChangeRange:
+        """The same in the form that options tell, whose names are in lower case.
+
+        Raises:
+            InvalidInputError: an option is wrong.
+        """
+        updates = options.get("computeupdates", "true").lower()
+        if updates not in ("true", "false"):
+            raise InvalidInputError(
+                f"computeUpdates is true or false, not {updates!r}", option="computeUpdates"
+            )
+        key = options.get("key")
+        return replace(
+            self,
+            key=None if key is None else tuple(filter(None, map(str.strip, key.split(",")))),
+            deduplication=Deduplication.parse(
+                options.get("deduplicationmode", self.deduplication.value)
+            ),
+            computes_updates=updates == "true",
+        )
 
     def at(self, now_ms: int) -> ChangeRange:
         """The same, as of a statement's time."""

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Final
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.history import AsOf, ChangeRange, Deduplication, PinKind, moment_ms
+from hiveacid.model.history import AsOf, ChangeRange, PinKind, moment_ms
 from hiveacid.model.tables import TxnId
 from hiveacid.sql.cursor import Cursor, TokenKind, name_of
 from hiveacid.sql.forms import TABLE, after, form, whole
@@ -301,8 +300,15 @@ def changes_clause(cursor: Cursor) -> ChangeRange | None:
     if cursor.accept("TO"):
         until, includes_until = _bound(cursor)
     keep_ms = None if consumer is None else retained_ms(cursor)
-    found = _range(since, until, includes_since, includes_until, _options(cursor))
-    return replace(found, consumer=consumer, keep_ms=keep_ms)
+    found = ChangeRange(
+        since,
+        until,
+        includes_since=includes_since,
+        includes_until=includes_until,
+        consumer=consumer,
+        keep_ms=keep_ms,
+    )
+    return found.in_form(_options(cursor))
 
 
 def table_changes(cursor: Cursor) -> tuple[tuple[str, ...], ChangeRange]:
@@ -313,7 +319,7 @@ def table_changes(cursor: Cursor) -> tuple[tuple[str, ...], ChangeRange]:
     since = _version_or_time(cursor)
     until = _version_or_time(cursor) if cursor.accept(",") else None
     cursor.expect(")")
-    return whole(text, Cursor.dotted_name), _range(since, until, True, True, {})
+    return whole(text, Cursor.dotted_name), ChangeRange(since, until, includes_since=True)
 
 
 def _bound(cursor: Cursor) -> tuple[int | AsOf, bool]:
@@ -345,26 +351,3 @@ def _option(cursor: Cursor) -> tuple[str, str]:
     cursor.expect("=")
     is_text = cursor.token.kind is TokenKind.STRING
     return name, cursor.string() if is_text else name_of(cursor.next())
-
-
-def _range(
-    since: int | AsOf | None,
-    until: int | AsOf | None,
-    includes_since: bool,
-    includes_until: bool,
-    options: dict[str, str],
-) -> ChangeRange:
-    updates = options.get("computeupdates", "true").lower()
-    if updates not in ("true", "false"):
-        raise InvalidInputError(f"computeUpdates is true or false, not {updates!r}")
-    key = options.get("key")
-    mode = options.get("deduplicationmode", Deduplication.DROP_CARRYOVERS.value)
-    return ChangeRange(
-        since,
-        until,
-        None if key is None else tuple(name.strip() for name in key.split(",") if name.strip()),
-        Deduplication.parse(mode),
-        computes_updates=updates == "true",
-        includes_since=includes_since,
-        includes_until=includes_until,
-    )
