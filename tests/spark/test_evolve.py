@@ -91,6 +91,23 @@ def test_merge_adds_what_all_takes_and_what_is_assigned(
         emp.merge(changes, on="id").when_matched_update({"op": "s.op"}).run()
 
 
+def test_merge_adds_columns_called_like_an_alias_or_a_text_of_its_condition(
+    acid: Session, spark: SparkSession, rows: Rows, emp: Any
+) -> None:
+    changes = spark.sql("select 1 id, 'U' op, 10 s, 11 t, 12 d, 13 upper")
+
+    def merge(**options: Any) -> Any:
+        return emp.merge(changes, on="id", **options).when_matched_update_all(
+            where="upper(s.op) <> 'D'"
+        )
+
+    with pytest.raises(InvalidInputError, match="lost: s, t, d, upper"):
+        merge().run()
+    merge(evolve=True).run()
+    assert emp.columns == ("id", "v", "s", "t", "d", "upper")
+    assert rows("select * from emp") == [(1, "a", 10, 11, 12, 13)]
+
+
 def test_merge_of_partitions_and_of_the_table_itself(
     acid: Session, spark: SparkSession, rows: Rows
 ) -> None:

@@ -154,6 +154,17 @@ def test_of_several_rows_of_a_key_the_newest_is_written(acid: Session, spark: Sp
         write(spark.createDataFrame(tied, schema), 2)
 
 
+def test_a_column_that_orders_may_be_called_like_a_part_of_the_condition(
+    acid: Session, spark: SparkSession
+) -> None:
+    write = hiveacid.foreach_batch(
+        acid, "emp", mode="cdc", on="id", delete_where="s.state = 'd'", order_by="at", app_id="a"
+    )
+    changes = [(1, 10, "i", 1), (1, 11, "u", 2)]
+    write(spark.createDataFrame(changes, "id int, pay int, state string, at int"), 0)
+    assert [row for row in rows_of(acid, "emp") if row[0] == 1] == [(1, 11)]
+
+
 def test_several_rows_of_a_new_key_are_refused(acid: Session, spark: SparkSession) -> None:
     write = hiveacid.foreach_batch(acid, "emp", mode="upsert", on=["id"], app_id="a")
     with pytest.raises(CardinalityError, match=r'"id":1'):

@@ -17,6 +17,7 @@ from hiveacid.errors import CardinalityError, ConflictError, InvalidInputError
 from hiveacid.session import Session, connect
 from hiveacid.settings import Settings
 from hiveacid.statements.arguments import checked
+from hiveacid.statements.checks import names_in
 from hiveacid.statements.matching import SEVERAL
 from hiveacid.statements.values import Few, Insert, Newest
 from hiveacid.table import AcidTable, equal_columns
@@ -198,7 +199,7 @@ class ForeachBatch:
         if not self.keys:
             return None
         written = set(table.definition.column_names)
-        where = (self.delete_where or "").lower()
+        where = names_in([self.delete_where or ""], "t", "s")
         order = [name.lower() for name in self.order_by]
         dropped = [name for name in order if name not in written and name not in where]
         return Newest(self.keys, self.order_by, tuple(dropped))

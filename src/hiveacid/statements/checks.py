@@ -14,6 +14,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import AcidMode, Table, TableKind, check_mode
 from hiveacid.statements.values import (
     Delete,
+    Expression,
     Insert,
     Literals,
     MatchedDelete,
@@ -25,6 +26,11 @@ from hiveacid.statements.values import (
     Update,
 )
 
+_TEXT: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*["]""", re.DOTALL)
+_NAME: Final = re.compile(r"`([^`]+)`|(\w+)\b(?!\s*\()")
+_WORDS: Final = re.compile(
+    "and|or|not|is|null|true|false|in|like|between|case|when|then|else|end|as"
+)
 EVOLVE: Final = "evolve=True (SQL: SET hiveacid.schema.evolve=true), or ALTER TABLE ... ADD COLUMNS"
 """How columns that the data has more are added."""
 
@@ -287,8 +293,8 @@ def check_has_partition_columns(
 
 
 def columns_named(statement: Merge) -> set[str]:
-    """The words of a MERGE's expressions: what they name is not lost where a clause takes all."""
-    texts: list[object] = [statement.on]
+    """The names in a MERGE's expressions: what they name is not lost where a clause takes all."""
+    texts: list[Expression] = [statement.on]
     for clause in statement.clauses:
         given = [value for _, value in getattr(clause, "assignments", ())]
         texts += [
@@ -296,7 +302,22 @@ def columns_named(statement: Merge) -> set[str]:
             *given,
             *getattr(clause, "values", ()),
         ]
-    return set(re.findall(r"\w+", " ".join(map(str, texts)).lower()))
+    return names_in(texts, statement.alias or statement.table.table, statement.source_alias)
+
+
+def names_in(texts: Sequence[Expression], *aliases: str | None) -> set[str]:
+    """The names of columns in expressions, in lower case: no word of a text that they hold, no
+    alias before a dot, no function and no word of SQL itself.
+    """
+    # A Column is shown as ``Column<'(s.op = D)'>``: the text that it holds stands in no quotes.
+    said = [
+        _TEXT.sub(" ", text) if isinstance(text, str) else str(text)[len("Column<'") : -len("'>")]
+        for text in texts
+    ]
+    either = "|".join(map(re.escape, filter(None, aliases)))
+    qualifier = re.compile(rf"(?<![\w.])`?(?:{either})`?\s*\.", re.IGNORECASE)
+    names = _NAME.findall(qualifier.sub(" ", " ".join(said)).lower())
+    return {quoted or word for quoted, word in names if quoted or not _WORDS.fullmatch(word)}
 
 
 def refuse_extra(names: Sequence[str], wanted: Collection[str], table: Table) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import BucketSpec, Column, Table, TableName
 from hiveacid.model.types import PrimitiveType
-from hiveacid.statements.checks import check, check_inserts
+from hiveacid.statements.checks import check, check_inserts, columns_named, names_in
 from hiveacid.statements.values import (
     Delete,
     Insert,
@@ -142,3 +142,13 @@ def test_messages_are_hives() -> None:
     assert str(caught.value) == (
         "[Error 10297]: Attempt to do update or delete on table t that is not transactional"
     )
+
+
+def test_what_an_expression_says_or_is_called_by_names_no_column() -> None:
+    """A column of that name would be lost without a word."""
+    statement = merge(
+        MatchedDelete("s.op = 'D' and upper(S.kind) IS NOT NULL"),
+        MatchedUpdate(condition='case when `s`.`my day` > 1 then true else s.`end` = "x y" end'),
+    )
+    assert columns_named(statement) == {"id", "op", "kind", "my day", "1", "end"}
+    assert names_in(["s.state = 'at'"], "t", "s") == {"state"}
