@@ -83,6 +83,9 @@ def syntax_error(source: str, offset: int, what: str) -> SqlSyntaxError:
     return SqlSyntaxError(f"line {line}:{column - 1} {what}", line=line, column=column)
 
 
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
 @lru_cache(maxsize=4)
 def tokenize(source: str) -> tuple[Token, ...]:
     """Tokens of ``source``, ending with one of kind END. A statement asks several times.
@@ -90,6 +93,9 @@ def tokenize(source: str) -> tuple[Token, ...]:
     Raises:
         SqlSyntaxError: a character that starts no token, or a quote or comment without its end.
     """
+    half = None if source.isascii() else _SURROGATE.search(source)
+    if half is not None:  # no file and no database can keep it
+        raise syntax_error(source, half.start(), "half of a character, a surrogate, not supported")
     tokens: list[Token] = []
     offset, length = 0, len(source)
     match = _PATTERN.match

@@ -9,7 +9,7 @@ import pytest
 from tests.wrong_arguments import bare_errors
 
 import hiveacid
-from hiveacid.errors import InvalidInputError, SparkNeededError
+from hiveacid.errors import AcidError, InvalidInputError, SparkNeededError
 
 
 @pytest.mark.slow
@@ -89,3 +89,26 @@ def test_a_closed_session_opens_no_stream_and_finds_no_table(tmp_path: Path) -> 
         acid.stream("t")
     with pytest.raises(InvalidInputError, match="The session is closed"):
         acid.table("t")
+
+
+HALF = "a\ud800"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda acid: acid.sql(f"insert into t values (1, '{HALF}')"),
+        lambda acid: acid.sql("insert into t values (1, ?)", args=[HALF]),
+        lambda acid: acid.sql(f"create table u (id int comment '{HALF}')"),
+        lambda acid: acid.table(HALF),
+        lambda acid: acid.table("t").tag(HALF),
+        lambda acid: acid.create_table("u", "id int", comment=HALF),
+    ],
+)
+def test_half_of_a_character_is_refused_in_words(tmp_path: Path, ask) -> None:
+    """As ``json.loads`` makes of a broken escape."""
+    with hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/w") as acid:
+        acid.create_table("t", "id int, v string")
+        with pytest.raises(AcidError, match="half of a character"):
+            ask(acid)
+        assert acid.sql("insert into t values (1, '\\uD83D\\uDE00')").rows == 1

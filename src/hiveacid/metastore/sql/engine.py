@@ -27,7 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from hiveacid.clock import Clock
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import InvalidInputError, MetastoreError
 from hiveacid.metastore.sql.dialect import Answer, Channel, Dialect, Outcome, Row, UnitKind
 from hiveacid.metastore.upkeep import CompactionOptions
 from hiveacid.model.transactions import LockSemantics
@@ -307,6 +307,8 @@ class Database:
             is_done = kind is not UnitKind.SCHEMA and not unit.connection.invalidated
         except (SQLAlchemyError, self._driver_error) as error:
             raise self._failed(error, lost=lost) from error
+        except UnicodeEncodeError as error:
+            raise InvalidInputError("A text has half of a character, a surrogate") from error
         finally:
             if is_done:
                 self._give_back(unit.connection)
