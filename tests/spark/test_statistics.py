@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import hiveacid
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import ConflictError, InvalidInputError
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 BASIC = '{"BASIC_STATS":"true"}'
@@ -206,8 +206,11 @@ def test_the_greatest_partition_with_rows_is_told_by_what_lies_in_it(days, acid,
     assert counted(text="select max(p) from d") == ("d2", False)
     acid.sql("alter table d drop partition (p = 'd3')")
     assert counted(text="select max(p) from d") == ("d2", True)
-    acid.sql("insert into d values (77, 1, null)")
+    acid.sql("alter table d add partition (p = 'd7')")
+    acid.sql("insert into d values (77, 1, null)")  # a text there: __HIVE_DEFAULT_PARTITION__
     assert counted(text="select max(p) from d") == ("d2", True)
+    assert counted(text="select min(p) from d") == ("__HIVE_DEFAULT_PARTITION__", True)
+    assert counted(text="select count(p) from d") == (31, True)
     acid.sql("truncate table d")
     assert counted(text="select max(p) from d") == (None, True)
 
@@ -246,3 +249,17 @@ def test_statements_that_write_are_answered_in_their_own_snapshot(days, acid, ro
     assert acid.sql("delete from d where id = (select min(id) from d)").rows == 1
     acid.sql("insert into d select id, 3, 'd8' from d where id >= (select max(id) from new)")
     assert rows("select max(p), count(*) from d") == [("d2", 29)]
+
+
+def test_that_there_is_no_greatest_partition_is_read_too(acid):
+    acid.sql(f"create table e (id int) partitioned by (p int) {ACID}")
+    acid.sql(f"create table w (id int) {ACID}")
+
+    def meanwhile():
+        with acid.transaction(isolation="serializable") as txn:
+            assert txn.sql("select max(p) from e").collect() == [(None,)]
+            txn.sql("insert into w values (1)")
+            acid.sql("insert into e values (1, 5)")
+
+    with pytest.raises(ConflictError):
+        meanwhile()

@@ -429,6 +429,11 @@ class AcidDirectory:
         return tuple(d for d in self.deltas if not d.name.is_delete)
 
     @property
+    def are_inserts_valid(self) -> bool:
+        """Whether all rows of the deltas count that nobody deleted."""
+        return all(delta.all_valid for delta in self.insert_deltas)
+
+    @property
     def delete_deltas(self) -> tuple[DeltaDirectory, ...]:
         """The deltas that hold delete events."""
         return tuple(d for d in self.deltas if d.name.is_delete)

@@ -100,7 +100,9 @@ def _value(query: Cursor, resolve: Resolve, answer_of: AnswerOf) -> str | None:
 
 
 def _pieces(query: Cursor) -> list[str | Aggregate]:
-    """The tokens and aggregates of the one item before FROM; none where it holds anything else."""
+    """The tokens and aggregates of the one item before FROM, without its alias; none where it holds
+    anything else.
+    """
     pieces: list[str | Aggregate] = []
     depth = 0
     while not query.accept("FROM"):
@@ -113,10 +115,30 @@ def _pieces(query: Cursor) -> list[str | Aggregate]:
                 return []
             pieces.append(found)
             continue
-        if query.token.is_name and query.key not in _FUNCTIONS:
-            return []
+        if query.token.is_name and not _goes_on(pieces, query.key, depth):
+            query.accept("AS")
+            is_alias = depth == 0 and query.at_name() and query.peek(1).key == "FROM"
+            if not is_alias or not _is_operand(pieces):
+                return []
+            query.next()
+            continue
         pieces.append(query.next().text)
     return pieces
+
+
+def _goes_on(pieces: Sequence[str | Aggregate], word: str, depth: int) -> bool:
+    """Whether a word belongs to the expression that ``pieces`` begin; else it may be its alias."""
+    if word == "AS":
+        return depth > 0
+    is_unit = len(pieces) > 1 and str(pieces[-2]).upper() == "INTERVAL"
+    return word in _FUNCTIONS and is_unit is _is_operand(pieces)
+
+
+def _is_operand(pieces: Sequence[str | Aggregate]) -> bool:
+    """Whether they end with something that an operator may follow."""
+    if not pieces or isinstance(pieces[-1], Aggregate):
+        return bool(pieces)
+    return pieces[-1] == ")" or pieces[-1][0].isdigit() or pieces[-1][0] in "'\""
 
 
 def _compared(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
@@ -133,7 +155,8 @@ def _compared(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
             if clauses[-1] == "WHERE" and tokens[first - 1].key in _BEFORE:
                 yield first, at
         elif token.key in _CLAUSES:
-            clauses[-1] = token.key
+            of_item = token.key == "WHERE" and tokens[max(at - 2, 0)].key == "FILTER"
+            clauses[-1] = "FILTER" if of_item else token.key
 
 
 def _literal(value: Constant | None, wanted: Aggregate, table: Table) -> str | None:

@@ -309,11 +309,11 @@ def names_in(texts: Sequence[Expression], *aliases: str | None) -> set[str]:
     """The names of columns in expressions, in lower case: no word of a text that they hold, no
     alias before a dot, no function and no word of SQL itself.
     """
-    # A Column is shown as ``Column<'(s.op = D)'>``: the text that it holds stands in no quotes.
-    said = [
-        _TEXT.sub(" ", text) if isinstance(text, str) else str(text)[len("Column<'") : -len("'>")]
-        for text in texts
+    # A Column is shown as ``Column<'(s.op = D)'>``; some versions put quotes around the text in it.
+    shown = [
+        text if isinstance(text, str) else str(text)[len("Column<'") : -len("'>")] for text in texts
     ]
+    said = [_TEXT.sub(" ", text) for text in shown]
     either = "|".join(map(re.escape, filter(None, aliases)))
     qualifier = re.compile(rf"(?<![\w.])`?(?:{either})`?\s*\.", re.IGNORECASE)
     names = _NAME.findall(qualifier.sub(" ", " ".join(said)).lower())

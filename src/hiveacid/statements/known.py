@@ -9,10 +9,12 @@ partitions and files are chosen.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from hiveacid.layout.directories import default_partition_value
 from hiveacid.model.predicates import Compare, Constant, Op, partition_constant
 from hiveacid.model.tables import Table
 from hiveacid.model.types import HiveType
@@ -112,14 +114,22 @@ def _extreme_key(
     if str(kind) not in _KEYS:
         return None
     place = table.partition_keys.index(key)
-    texts = {part.values[place] for part in reader.view.partitions(table)}
-    values: list[Any] = [partition_constant(text, kind) for text in texts if text is not None]
-    if None in values:
-        return None
-    values.sort(reverse=wanted.function == "max")
+    texts: dict[Any, set[str | None]] = {}
+    for text in {part.values[place] for part in reader.view.partitions(table)}:
+        default = default_partition_value(kind) if text is None else None
+        value = default if text is None else partition_constant(text, kind)
+        if value is not None:
+            texts.setdefault(value, set()).add(text)
+        elif text is not None:
+            return None
+    if not texts:
+        reader.txn.valid_write_ids(table)  # that there is none was read, too
+    values = sorted(texts, reverse=wanted.function == "max")
     for value in values[:_LOOKED_INTO_MAX]:
         plan = reader.plan(table, predicate=Compare(key, Op.EQ, value), columns=())
-        found = has_rows(plan)
+        # a condition on a text leaves the default partition in
+        parts = [one for one in plan.parts if one.part.partition.values[place] in texts[value]]
+        found = has_rows(replace(plan, parts=tuple(parts)))
         if found is None:
             return None
         if found:

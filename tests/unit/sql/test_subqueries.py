@@ -30,6 +30,19 @@ def answered(text: str, answers: object = None) -> object:
         ("v = (select min(v) from t x)", "v =  -2", Compare("v", Op.EQ, -2)),
         ("id<(select count(*) from t)", "id< 7L", Compare("id", Op.LT, 7)),
         ("p = (select max(p) from t)", "p =  '2024-01-05'", Compare("p", Op.EQ, "2024-01-05")),
+        ("id > (select max(id) as date from d2.s)", "id >  5", Compare("id", Op.GT, 5)),
+        ("id > (select max(id) day from d2.s x)", "id >  5", Compare("id", Op.GT, 5)),
+        ("id > (select nvl(max(id), 0) as month from d2.s)", "id >  (nvl( 5, 0))", None),
+        (
+            "p > (select max(p) - interval '3' day from t)",
+            "p >  ( '2024-01-05' - interval '3' day)",
+            None,
+        ),
+        (
+            "p > (select max(p) - interval 3 days from t)",
+            "p >  ( '2024-01-05' - interval 3 days)",
+            None,
+        ),
         (f"(id > 1 and id <> ({NEW}))", "(id > 1 and id <>  5 )", None),
         (f"id > (select max(id) - 2 from d2.s) and id < ({NEW})", "id >  ( 5 - 2)", None),
         (
@@ -89,6 +102,8 @@ def test_a_date_is_a_literal_of_its_type():
         f"with s as (select 1 id) select * from t where id > (select max(id) from s), ({NEW})",
         f"select * from t where id between 1 and ({NEW})",
         f"select * from t where exists ({NEW})",
+        f"select count(*) filter (where id > ({NEW})) from t",
+        "select * from t where id > (select max(id) as `a` b from d2.s)",
     ],
 )
 def test_what_is_left_as_it_is(text):

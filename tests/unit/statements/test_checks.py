@@ -152,3 +152,13 @@ def test_what_an_expression_says_or_is_called_by_names_no_column() -> None:
     )
     assert columns_named(statement) == {"id", "op", "kind", "my day", "1", "end"}
     assert names_in(["s.state = 'at'"], "t", "s") == {"state"}
+
+
+@pytest.mark.parametrize("shown", ["Column<'(s.op = D)'>", "Column<'=(s.op, 'D')'>"])
+def test_a_column_tells_its_names_as_pyspark_shows_it(shown):
+    class Shown:
+        def __str__(self):
+            return shown
+
+    assert "op" in names_in([Shown()], "t", "s")
+    assert ("d" in names_in([Shown()], "t", "s")) is ("'D'" not in shown)

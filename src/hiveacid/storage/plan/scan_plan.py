@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hiveacid.layout import events
-from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart
+from hiveacid.layout.directories import (
+    DataFile,
+    Snapshot,
+    SnapshotPart,
+    default_partition_value,
+)
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import INTEGER_BITS, is_decimal_or
@@ -202,11 +207,11 @@ def table_facts(
         for c in wanted
     ):
         return None
+    if any(part.delete_files or not part.part.directory.are_inserts_valid for part in plan.parts):
+        return None
     rows = 0
     found: dict[str, list[ColumnFacts]] = {column.name: [] for column in wanted}
     for part in plan.parts:
-        if part.delete_files or not all(d.all_valid for d in part.part.directory.insert_deltas):
-            return None
         for file in part.files:
             counted = _file(plan, part, file, wanted, extremes)
             if counted is None:
@@ -230,7 +235,7 @@ def has_rows(plan: ScanPlan) -> bool | None:
     for part in plan.parts:
         place = plan.files.at(part.part.partition.location)
         counted = [_file(plan, part, file, (), ()) for file in part.files]
-        if None in counted or not all(d.all_valid for d in part.part.directory.insert_deltas):
+        if None in counted or not part.part.directory.are_inserts_valid:
             known = False
             continue
         rows = sum(one.rows for one in counted if one is not None)
@@ -291,9 +296,10 @@ def _column(tail: OrcTail, column: Column, place: int, *, extremes: bool) -> Col
 
 
 def _key(column: Column, text: str | None, rows: int) -> ColumnFacts | None:
-    if text is None or rows == 0:
+    default = default_partition_value(column.type)
+    if rows == 0 or (text is None and default is None):
         return ColumnFacts(0, None, None)
-    value = partition_constant(text, column.type)
+    value = default if text is None else partition_constant(text, column.type)
     return None if value is None else ColumnFacts(rows, value, value)
 
 
