@@ -222,8 +222,9 @@ class Settings(S3Settings):
     count_from_statistics: bool = _setting(
         True,
         "count_from_statistics",
-        "SELECT count(*) of a whole table is answered from its statistics where they are exactly "
-        "those of the query's snapshot.",
+        "Answer count, min and max of a whole table from its statistics, the names of its "
+        "partitions and the files' tails where these tell them exactly for the query's snapshot; "
+        "so is such a query in a WHERE, which then chooses partitions and files.",
         hive=("hive.compute.query.using.stats",),
     )
     create_as_acid: bool = _setting(

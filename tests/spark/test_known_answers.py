@@ -10,9 +10,14 @@ from hiveacid.errors import AcidError
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 VALUES = {
-    "string": ["'a'", "'b'", "'Z'", "'d 1'", "'2024-01-05'", "null"],
+    "string": ["'a'", "'b'", "'d 1'", "null"],
     "int": ["-3", "5", "10", "null"],
     "date": ["'2024-01-01'", "'2023-12-31'", "'1999-01-01'", "null"],
+}
+EMPTY = {
+    "string": ("'A'", "'zz'"),
+    "int": ("-99", "99"),
+    "date": ("'1900-01-01'", "'2999-01-01'"),
 }
 AGGREGATES = ["max(p)", "min(p)", "max(id)", "min(v)", "count(*)", "count(p)"]
 ALIASES = ["", " m", " as m", " as date", " day"]
@@ -22,19 +27,21 @@ ALIASES = ["", " m", " as m", " as date", " day"]
 @pytest.mark.parametrize("seed", range(6))
 def test_with_and_without_what_is_known(acid, seed):
     chance = random.Random(seed)
-    kind = chance.choice(sorted(VALUES))
+    kind = ("string", "int", "string", "date")[seed % 4]
     acid.sql(f"create table r (id int, v bigint) partitioned by (p {kind}) {ACID}")
-    for _ in range(chance.randint(2, 6)):
+    for _ in range(chance.randint(4, 8)):
         _change(acid, chance, VALUES[kind])
+    for place in EMPTY[kind]:
+        acid.sql(f"alter table r add partition (p = {place})")
 
     def answer(text):
         try:
             return sorted((tuple(row) for row in acid.sql(text).collect()), key=str)
-        except AcidError as error:
-            return type(error)
+        except AcidError:  # types that cannot be compared: its words differ
+            return "an error"
 
-    for _ in range(8):
-        text = _query(chance)
+    plain = [f"select {one} from r" for one in AGGREGATES]
+    for text in [*plain, *(_query(chance) for _ in range(8))]:
         known = answer(text)
         acid.sql("set hive.compute.query.using.stats=false")
         assert known == answer(text), text
@@ -69,7 +76,6 @@ def _query(chance):
     operator = chance.choice(["=", "in", "<", ">=", "<>", "not in"])
     return chance.choice(
         [
-            f"select {one} from r",
             f"select {one}, {chance.choice(AGGREGATES)} from r",
             f"select * from r where {chance.choice(['p', 'p', 'id', 'v'])} {operator} {query}",
         ]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import threading
 from dataclasses import replace
 
 import pytest
 
 import hiveacid
 from hiveacid.errors import ConflictError, InvalidInputError
+from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc.tails import tail_of
+from hiveacid.storage.plan import scan_plan
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 BASIC = '{"BASIC_STATS":"true"}'
@@ -213,6 +217,35 @@ def test_the_greatest_partition_with_rows_is_told_by_what_lies_in_it(days, acid,
     assert counted(text="select count(p) from d") == (31, True)
     acid.sql("truncate table d")
     assert counted(text="select max(p) from d") == (None, True)
+
+
+def test_tails_that_are_far_away_are_read_together(days, acid, monkeypatch):
+    readers = set()
+
+    def tail(*place):
+        readers.add(threading.current_thread())
+        return tail_of(*place)
+
+    monkeypatch.setattr(scan_plan, "tail_of", tail)
+    assert acid.sql("select max(id) from d").collect() == [(39,)]
+    assert readers == {threading.main_thread()}
+    monkeypatch.setattr(FileSystem, "requests_at_once", 4)
+    assert acid.sql("select max(id) from d").collect() == [(39,)]
+    assert len(readers) > 1
+
+
+def test_the_first_file_with_rows_tells_that_there_are_some(days, acid, monkeypatch):
+    for number in range(3):
+        acid.sql(f"insert into d values ({number}, 1, 'd3')")
+    tails = []
+
+    def tail(*place):
+        tails.append(place)
+        return tail_of(*place)
+
+    monkeypatch.setattr(scan_plan, "tail_of", tail)
+    assert acid.sql("select max(p) from d").collect() == [("d3",)]
+    assert len(tails) == 1
 
 
 def test_a_condition_on_the_greatest_partition_reads_that_one(days, acid, rows, plans):

@@ -16,6 +16,7 @@ from hiveacid.sql.bind import bind
 from hiveacid.sql.cursor import Cursor, Token, tokenize
 from hiveacid.sql.needs import aggregate, one_table
 from hiveacid.sql.operands import COMPARISONS
+from hiveacid.sql.parameters import literal_of
 from hiveacid.sql.parse import parse_one
 from hiveacid.sql.splice import Splicer
 from hiveacid.statements.values import Aggregate
@@ -69,10 +70,11 @@ def bind_answered(text: str, look: Look, answer_of: AnswerOf, *, prefix: str) ->
     for first, last in _compared(tokens):
         inside = Cursor(source=text, tokens=(*tokens[first + 1 : last], tokens[-1]))
         value = _value(inside, resolve, answer_of)
-        if value is not None:
-            is_list = tokens[first - 1].key == "IN"
-            value = f"({value})" if is_list else f" {value} "
-            edits.append((tokens[first].start, tokens[last].end, value))
+        if value is None:
+            continue
+        is_list = tokens[first - 1].key == "IN"
+        value = f"({value})" if is_list else f" {value} "
+        edits.append((tokens[first].start, tokens[last].end, value))
     for start, end, value in reversed(edits):
         text = text[:start] + value + text[end:]
     return bind(parse_one(text), look, prefix=prefix) if edits else None
@@ -161,10 +163,8 @@ def _compared(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
 
 def _literal(value: Constant | None, wanted: Aggregate, table: Table) -> str | None:
     """The value as a literal of its type; None where it has none that is plain."""
-    if isinstance(value, date):
-        return f"DATE '{value}'"
-    if isinstance(value, str):
-        return f"'{value}'" if _PLAIN.fullmatch(value) else None
+    if isinstance(value, date) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
+        return literal_of(value)
     if type(value) is not int:
         return None
     kind = "bigint" if wanted.function == "count" else str(table.types[wanted.column or ""])

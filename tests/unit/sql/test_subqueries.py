@@ -27,6 +27,7 @@ def answered(text: str, answers: object = None) -> object:
     [
         (f"id > ({NEW})", "id >  5", Compare("id", Op.GT, 5)),
         (f"id in ({NEW})", "id in (5)", In("id", frozenset({5}))),
+        (f"id not in ({NEW})", "id not in (5)", None),
         ("v = (select min(v) from t x)", "v =  -2", Compare("v", Op.EQ, -2)),
         ("id<(select count(*) from t)", "id< 7L", Compare("id", Op.LT, 7)),
         ("p = (select max(p) from t)", "p =  '2024-01-05'", Compare("p", Op.EQ, "2024-01-05")),

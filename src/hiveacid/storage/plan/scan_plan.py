@@ -7,7 +7,9 @@ that meets the predicate; readers still apply the condition itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from hiveacid.layout import events
@@ -20,6 +22,7 @@ from hiveacid.layout.directories import (
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import INTEGER_BITS, is_decimal_or
+from hiveacid.storage.early import in_order
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.statistics import (
     column_numbers,
@@ -211,9 +214,12 @@ def table_facts(
         return None
     rows = 0
     found: dict[str, list[ColumnFacts]] = {column.name: [] for column in wanted}
-    for part in plan.parts:
-        for file in part.files:
-            counted = _file(plan, part, file, wanted, extremes)
+    asked = (
+        partial(_file, plan, part, f, wanted, extremes) for part in plan.parts for f in part.files
+    )
+    at_once = plan.files.at(table.location)[0].requests_at_once
+    with closing(in_order(asked, threads=at_once)) as told:
+        for counted in told:
             if counted is None:
                 return None
             rows += counted.rows
@@ -234,14 +240,17 @@ def has_rows(plan: ScanPlan) -> bool | None:
     known = True
     for part in plan.parts:
         place = plan.files.at(part.part.partition.location)
-        counted = [_file(plan, part, file, (), ()) for file in part.files]
-        if None in counted or not part.part.directory.are_inserts_valid:
+        if not part.part.directory.are_inserts_valid:
             known = False
             continue
-        rows = sum(one.rows for one in counted if one is not None)
         # each event deletes one row at most
-        if rows > sum(tail_of(*place, file).rows for file in part.delete_files):
-            return True
+        deleted, rows = sum(tail_of(*place, file).rows for file in part.delete_files), 0
+        for file in part.files:
+            counted = _file(plan, part, file, (), ())
+            rows += 0 if counted is None else counted.rows
+            if rows > deleted:
+                return True
+            known = known and counted is not None
         known = known and rows == 0
     return False if known else None
 
