@@ -18,6 +18,8 @@ from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.transactions import TxnState
 
+pytestmark = pytest.mark.long("compaction", "metastore", "storage", "txn")
+
 
 def die(world: World, point: str) -> None:
     """Let a process of its own die at that point."""

@@ -13,6 +13,8 @@ import hiveacid
 from hiveacid.errors import MetastoreError
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("compaction", "metastore", "storage", "txn")
+
 
 def lost_commit(world: World, table: str, name: str, partition: str = "") -> Path:
     """What a commit that the backup does not know has left: a copy of the first delta."""

@@ -26,6 +26,8 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 
+pytestmark = pytest.mark.long("compaction", "metastore", "purging", "storage", "txn")
+
 PLAIN = (
     "stored as orc tblproperties ('transactional'='true','orc.compress'='NONE',"
     "'hiveacid.retention'='7d')"

@@ -38,6 +38,8 @@ from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import WriteId
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("compaction", "metastore", "past", "storage", "txn")
+
 KINDS = ["insert"] * 3 + ["overwrite"] + ["delete"] * 2
 
 

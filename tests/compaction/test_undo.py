@@ -22,6 +22,8 @@ from hiveacid.errors import (
 from hiveacid.model.compactions import CompactionType
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("compaction", "metastore", "past", "statements", "storage", "txn")
+
 State = dict[int, str]
 
 

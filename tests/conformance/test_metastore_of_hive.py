@@ -31,6 +31,8 @@ from hiveacid.model.compactions import format_map
 from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("metastore", "statements", "txn")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,8 @@ from hiveacid.layout.directories import (
 )
 from hiveacid.layout.resolve import Entry, resolve
 from hiveacid.model.ids import ListKind, ValidTxnList, ValidWriteIdList
+
+pytestmark = pytest.mark.long("compaction", "layout", "metastore", "storage", "txn")
 
 SMALL = st.integers(0, 12)
 MARKERS = ('{"thisFileVersion":"0","dataFormat":"compacted"}', None)

@@ -14,6 +14,8 @@ import hiveacid
 from hiveacid.model.commits import row_count
 from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("statements", "transaction", "txn")
+
 Key = tuple[int, str]
 State = dict[Key, str]
 TABLES = {

@@ -21,6 +21,8 @@ from hiveacid.statements.context import Bound, DdlPlanner
 from hiveacid.txn.view import Look
 from hiveacid.txn.waiting import wait_for_lock as wait
 
+pytestmark = pytest.mark.long("compaction", "metastore", "statements", "storage", "txn")
+
 ROOMS = ("txn", "metastore", "statements", "compaction")
 
 

@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from hiveacid.session import Session
 from hiveacid.spark import delete_filter, native_read, session
 
+pytestmark = pytest.mark.long("spark", "storage")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 Rows = Callable[[str], list[tuple[Any, ...]]]
 SPANS = "select id, cast(id * 17 % 11 as int) from range({}, {}, 1, 2)"

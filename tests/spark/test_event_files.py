@@ -11,6 +11,8 @@ import pytest
 
 from hiveacid.spark import arrow_read, delete_filter, native_read
 
+pytestmark = pytest.mark.long("spark", "storage")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 COLUMNS = (
     "a bigint, b bigint, c bigint, s string, u string, d decimal(15,2), at timestamp,"

@@ -26,6 +26,8 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.transaction import AcidTransaction
 
+pytestmark = pytest.mark.long("connectors", "spark", "statements", "streams", "table")
+
 
 @pytest.fixture
 def acid(spark: SparkSession, tmp_path: Path) -> Any:

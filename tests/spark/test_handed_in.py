@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+
 pl = pytest.importorskip("polars")
 ACID = "stored as orc tblproperties ('transactional'='true')"
 DATA: dict[str, list[Any]] = {"id": [2, 3], "name": ["Joe", "Jim"]}

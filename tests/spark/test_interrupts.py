@@ -21,6 +21,8 @@ from hiveacid.session import Session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long("session", "spark", "statements", "txn")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 Interrupted = Callable[[Callable[[], Any]], None]
 

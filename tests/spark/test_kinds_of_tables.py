@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+
 FULL: Final = "stored as orc tblproperties ('transactional'='true')"
 SOME: Final = "'transactional'='true', 'transactional_properties'='insert_only'"
 KINDS: Final = {

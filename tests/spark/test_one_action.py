@@ -10,7 +10,7 @@ from tests.spark.running import jobs_begun
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 
-pytestmark = pytest.mark.jvm
+pytestmark = [pytest.mark.jvm, pytest.mark.long("spark", "statements")]
 
 
 class Meter:

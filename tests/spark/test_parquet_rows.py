@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("spark", "storage")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 BY_TASKS, BY_PLAN, AFTER_ALL = "read by the tasks", "left by the plan", "left by a task"
 """Who reads: the tasks that write; Spark, as the plan tells; Spark, as a file tells."""

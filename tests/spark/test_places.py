@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
+pytestmark = pytest.mark.long("spark", "statements", "storage")
+
 
 @pytest.fixture
 def acid(spark: SparkSession, s3: S3Server, tmp_path: Path) -> Iterator[Session]:

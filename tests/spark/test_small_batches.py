@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.skipif(
         pyspark.__version__.startswith("3."), reason="PySpark 3.5 gives no Arrow tables"
     ),
+    pytest.mark.long("spark", "storage", "streams"),
 ]
 UPSERT = {"mode": "upsert", "on": "id"}
 CDC = {**UPSERT, "mode": "cdc", "delete_where": "s.op = 'd'"}

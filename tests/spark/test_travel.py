@@ -13,6 +13,8 @@ from pyspark.errors import AnalysisException
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.model.tables import TableName
 
+pytestmark = pytest.mark.long("past", "spark", "sql", "storage")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

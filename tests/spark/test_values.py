@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid.errors import ConversionError, UnsupportedError
 
+pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 TYPES = {
     "b": ("boolean", True),

@@ -13,6 +13,8 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 
+pytestmark = pytest.mark.long("spark", "sql", "statements")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from hiveacid.errors import UnsupportedError
 
+pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
 

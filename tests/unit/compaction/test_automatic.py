@@ -42,7 +42,7 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.target import WrittenFile
 from hiveacid.testing import ManualClock
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long("cli", "compacting", "compaction")]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from hiveacid.errors import CompactionError
 from hiveacid.model.compactions import CompactionInfo
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long("compaction")]
 
 
 @pytest.fixture

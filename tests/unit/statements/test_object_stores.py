@@ -23,6 +23,8 @@ from hiveacid.statements.locations import DROPPING, RENAMING_FROM, RENAMING_TO, 
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.transaction import AcidTransaction
 
+pytestmark = pytest.mark.long("statements", "storage")
+
 FULL = "stored as orc tblproperties ('transactional'='true')"
 
 
