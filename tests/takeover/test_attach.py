@@ -389,7 +389,7 @@ def test_a_kill_in_the_middle_leaves_nothing(
 
     for step in ("insert_partitions", "insert_components", "give_write_ids"):
         with monkeypatch.context() as patch, pytest.raises(MetastoreError, match="killed"):
-            patch.setattr(f"hiveacid.metastore.sql.takeover.{step}", fail)
+            patch.setattr(f"hiveacid.metastore.sql.tables.{step}", fail)
             acid.attach(**given)
         assert (
             table_rows(store, "TBLS"),

@@ -37,7 +37,6 @@ from hiveacid.metastore.sql.postgres import PostgresDialect
 from hiveacid.metastore.sql.sqlite import SqliteDialect
 from hiveacid.metastore.sql.statistics import SqlStatistics, SqlStreamBatches
 from hiveacid.metastore.sql.tables import SqlTables
-from hiveacid.metastore.sql.takeover import SqlTakeover
 from hiveacid.metastore.sql.txns import SqlTxns
 from hiveacid.metastore.sql.write_ids import SqlWriteIds
 
@@ -321,7 +320,6 @@ class SqlMetastore(
     SqlDatabases,
     SqlTables,
     SqlPartitions,
-    SqlTakeover,
     SqlStatistics,
     SqlTxns,
     SqlWriteIds,

@@ -40,8 +40,8 @@ from hiveacid.statements.constraints import (
 )
 from hiveacid.statements.context import Bound, ExecutionContext
 from hiveacid.statements.job import Reader
-from hiveacid.statements.known import answered, known_answer
 from hiveacid.statements.partition_values import PartitionText, full_values
+from hiveacid.statements.select import answered, known_answer
 from hiveacid.statements.values import (
     Command,
     Delete,

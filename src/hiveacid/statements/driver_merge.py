@@ -42,12 +42,12 @@ from hiveacid.statements.driver_write import write_arrow, write_deletes
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.matching import Keys, Places
 from hiveacid.statements.values import DeleteResult, MergeResult, with_columns
-from hiveacid.storage.early import in_order
 from hiveacid.storage.merge.sources import DeleteKeys
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.python_values import python_rows
+from hiveacid.storage.ranged import in_order
 from hiveacid.storage.read import TableReader, parts_of
 from hiveacid.storage.stage import DELETE, TOUCH, UPDATE, make_staging
 from hiveacid.storage.target import WriteResult, WriteTarget, write_result

@@ -33,7 +33,6 @@ from hiveacid.statements.context import (
 )
 from hiveacid.statements.insert import InsertWork, TruncateWork
 from hiveacid.statements.job import Job, Reader, Work
-from hiveacid.statements.known import answered
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.placement import (
     Placement,
@@ -41,6 +40,7 @@ from hiveacid.statements.placement import (
     publish_written,
     under_known_names,
 )
+from hiveacid.statements.select import answered
 from hiveacid.statements.values import Result
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.merge.overlap import overlapping_rows

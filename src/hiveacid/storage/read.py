@@ -23,7 +23,6 @@ from hiveacid.model.tables import (
     row_format,
 )
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type
-from hiveacid.storage.early import OpenedEarly, in_order
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.listing import noticing_cleaning
 from hiveacid.storage.merge.merge_read import (
@@ -39,7 +38,7 @@ from hiveacid.storage.merge.sources import DirectorySources
 from hiveacid.storage.plain.readers import open_plain_reader
 from hiveacid.storage.plan.arrow_conditions import partition_arrays
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan, Selection
-from hiveacid.storage.ranged import Opener
+from hiveacid.storage.ranged import OpenedEarly, Opener, in_order
 
 _FAR_THREADS: Final = 8
 """In an object store, for each that reads a disk."""
@@ -145,7 +144,7 @@ class TableReader:
             yield from self._read(units, fs, fs)
             return
         files = (pair for one in units for pair in self._files(one, fs))
-        with OpenedEarly(fs, files) as opener:
+        with OpenedEarly(fs.open_input, files) as opener:
             yield from self._read(units, fs, opener)
 
     def _read(

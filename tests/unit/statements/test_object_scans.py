@@ -18,10 +18,10 @@ from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import Partition, WriteId
 from hiveacid.session import Session
-from hiveacid.storage import early
-from hiveacid.storage.early import OpenedEarly
+from hiveacid.storage import ranged
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.listing import list_partitions
+from hiveacid.storage.ranged import OpenedEarly
 
 FULL = "stored as orc tblproperties ('transactional'='true')"
 LONG_S = 300.0
@@ -71,9 +71,9 @@ def test_files_are_opened_together_and_each_is_one_request(
     values = pa.array(range(40 if is_partitioned else 400), pa.int32())
     acid.table("t").write_arrow(pa.table({"id": values, "p": values}))
     count = sum("/bucket_" in path for path in server.objects)
-    assert count >= early._OPENED_MAX
+    assert count >= ranged._OPENED_MAX
     server.reset()
-    together(monkeypatch, early._OPENED_MAX)
+    together(monkeypatch, ranged._OPENED_MAX)
     read = hiveacid.read_arrow(acid.table("t")).read_all()
     assert sorted(read["id"].to_pylist()) == values.to_pylist()
     assert server.asked == {"LIST": 1, "GET": count}
@@ -153,7 +153,7 @@ def test_no_more_is_held_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> Non
     far: FileSystem = Far()  # type: ignore[assignment]
     with (
         ThreadPoolExecutor(1) as other,
-        OpenedEarly(far, [*files[:3], ("gone", 1), *files[3:]]) as early_ones,
+        OpenedEarly(far.open_input, [*files[:3], ("gone", 1), *files[3:]]) as early_ones,
     ):
         first = other.submit(early_ones.open_input, "f0")
         gate.set()
@@ -161,7 +161,7 @@ def test_no_more_is_held_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> Non
         assert early_ones.open_input("f90").read() == b"f90", "any other file, too"
         with pytest.raises(MissingFileError):
             early_ones.open_input("gone")
-    assert len(opened) <= early._OPENED_MAX + 3
+    assert len(opened) <= ranged._OPENED_MAX + 3
 
 
 @pytest.mark.long("storage", "layout")

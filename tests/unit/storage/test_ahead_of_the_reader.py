@@ -12,9 +12,9 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import FormatError
-from hiveacid.storage.early import in_order
 from hiveacid.storage.merge import merge_read
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
+from hiveacid.storage.ranged import in_order
 
 ACID = "stored as orc tblproperties ('transactional'='true', 'orc.stripe.size'='65536')"
 LONG_S = 300.0

@@ -96,6 +96,11 @@ _RENAME: Final = (
 _DELETE_PARAMS: Final = delete(PARTITION_PARAMS).where(
     PARTITION_PARAMS.c.PART_ID == bindparam("part"), _NO_STATISTICS
 )
+_PARTITION_LOCATIONS: Final = (
+    select(SDS.c.SD_ID, SDS.c.LOCATION)
+    .join_from(PARTITIONS, SDS, SDS.c.SD_ID == PARTITIONS.c.SD_ID)
+    .where(PARTITIONS.c.TBL_ID == bindparam("id"))
+)
 
 
 class SqlPartitions(Part, Catalog):
@@ -390,4 +395,17 @@ def _missing(name: TableName, text: str) -> NotFoundError:
     shown = "{" + text.replace("/", ", ") + "}"
     return NotFoundError(
         f"Partition not found {shown}", code=10006, table=str(name), partition=text
+    )
+
+
+def move_partitions(unit: Unit, table: int, source: str, target: str) -> None:
+    """Those below the old place of their table are below its new one."""
+    old = source.rstrip("/") + "/"
+    unit.run_many(
+        _SET_LOCATION,
+        [
+            {"storage": storage, "location": target.rstrip("/") + "/" + found[len(old) :]}
+            for storage, found in unit.rows(_PARTITION_LOCATIONS, id=table)
+            if found is not None and found.startswith(old)
+        ],
     )

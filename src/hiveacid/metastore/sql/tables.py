@@ -1,4 +1,11 @@
-"""The catalog's tables: one row of TBLS, its storage, columns and parameters."""
+"""The catalog's tables: one row of TBLS, its storage, columns and parameters.
+
+Tables that other metastores made are entered with their history, in one step. The write ids that do
+not count get aborted transactions of this metastore, as Hive's would have them (metastore.md 2.5,
+2.8). A reader's watermark is the highest write id remembered, and its list ends at the first one
+that is not committed where none is (metastore.md, surprises 3 and 4): so two committed transactions
+come after the aborted ones, with the lowest free write id and the next one.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import (
-    bindparam,
-    delete,
-    select,
-    update,
-)
+from sqlalchemy import bindparam, delete, or_, select, update
 
-from hiveacid.errors import AlreadyExistsError, ConflictError, no_such_table
-from hiveacid.metastore.api import Catalog, Claim, OwnDatabase
+from hiveacid.errors import AlreadyExistsError, ConflictError, InvalidInputError, no_such_table
+from hiveacid.layout.takeover import Takeover
+from hiveacid.metastore.api import Catalog, Claim, OwnDatabase, Place
 from hiveacid.metastore.sql.beside_hive import (
     delete_dependents,
     store_constraints,
@@ -34,11 +37,7 @@ from hiveacid.metastore.sql.catalog_schema import (
     TABLE_PARAMS,
     TBLS,
 )
-from hiveacid.metastore.sql.definitions import (
-    ask_definition,
-    read_definition,
-    stored_parameters,
-)
+from hiveacid.metastore.sql.definitions import ask_definition, read_definition, stored_parameters
 from hiveacid.metastore.sql.engine import Part, Unit
 from hiveacid.metastore.sql.history import keep_columns
 from hiveacid.metastore.sql.objects import (
@@ -49,16 +48,34 @@ from hiveacid.metastore.sql.objects import (
     find_table,
     forget_table,
     locked_table_ids,
+    read_places,
     rename_table,
     take_ids,
 )
-from hiveacid.metastore.sql.partitions import delete_partitions
+from hiveacid.metastore.sql.partitions import delete_partitions, insert_partitions, move_partitions
 from hiveacid.metastore.sql.pins import keep_dropped, note_converted
-from hiveacid.metastore.sql.schema import NEXT_WRITE_ID
+from hiveacid.metastore.sql.schema import NEXT_WRITE_ID, TXNS
 from hiveacid.metastore.sql.statistics import delete_column_statistics, forget_statistics
+from hiveacid.metastore.sql.txns import assume_committed, highest_txn, read_open_txns
+from hiveacid.metastore.sql.write_ids import (
+    give_write_ids,
+    insert_components,
+    last_write_id,
+    read_valid_write_ids,
+)
 from hiveacid.model.commits import STATISTICS_KEYS
 from hiveacid.model.history import WHOLE_TABLE
-from hiveacid.model.tables import Column, Table, TableKind, TableName, storage_classes
+from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
+from hiveacid.model.tables import (
+    Column,
+    Partition,
+    Table,
+    TableKind,
+    TableName,
+    TxnId,
+    storage_classes,
+)
+from hiveacid.model.transactions import OperationType, TxnState, TxnType
 
 _T = TBLS.c
 _MOVE: Final = (
@@ -66,18 +83,10 @@ _MOVE: Final = (
     .where(_T.TBL_ID == bindparam("id"))
     .values(TBL_NAME=bindparam("name"), DB_ID=bindparam("db"))
 )
-_SET_LOCATION: Final = (
-    update(SDS).where(SDS.c.SD_ID == bindparam("sd")).values(LOCATION=bindparam("location"))
-)
-_PARTITION_LOCATIONS: Final = (
-    select(SDS.c.SD_ID, SDS.c.LOCATION)
-    .join_from(PARTITIONS, SDS, SDS.c.SD_ID == PARTITIONS.c.SD_ID)
-    .where(PARTITIONS.c.TBL_ID == bindparam("id"))
-)
 
 
 class SqlTables(Part, OwnDatabase, Catalog):
-    """The part of ``Catalog`` about tables."""
+    """The part of ``Catalog`` about tables, also those of other metastores."""
 
     def create_table(
         self, table: Table, *, if_not_exists: bool = False, claim: Claim | None = None
@@ -125,7 +134,7 @@ class SqlTables(Part, OwnDatabase, Catalog):
             if table.name != name:
                 _rename(unit, ids, name, table.name)
                 if moved:
-                    _move_partitions(unit, ids, old.location, table.location)
+                    move_partitions(unit, ids.table, old.location, table.location)
             elif moved or old.is_transactional != table.is_transactional:
                 forget_statistics(unit, table=ids.table)
                 if not old.is_transactional:
@@ -155,6 +164,46 @@ class SqlTables(Part, OwnDatabase, Catalog):
             if old.columns != table.columns:
                 keep_columns(unit, ids.table, old.columns)
             return table
+
+    def attach_table(
+        self,
+        table: Table,
+        partitions: Sequence[Partition],
+        takeover: Takeover | None,
+        *,
+        claim: Claim | None = None,
+    ) -> None:
+        with self._db.write() as unit:
+            if takeover is not None:
+                unit.exclude_opens()
+            insert_table(unit, table, if_not_exists=False)
+            insert_partitions(unit, table.name, partitions, if_not_exists=True)
+            claim_place(unit, claim)
+            if takeover is not None:
+                _enter_history(unit, table, takeover)
+
+    def detach_table(
+        self, name: TableName, *, but: TxnId, told: ValidWriteIdList | None = None
+    ) -> tuple[ValidWriteIdList, ValidTxnList]:
+        with self._db.write() as unit:
+            found = read_open_txns(unit, (TxnType.READ_ONLY,))
+            opened = [txn for txn in found.open if txn != but]
+            txns = ValidTxnList.of(hwm=found.hwm, open=opened, aborted=found.aborted)
+            last = last_write_id(unit, name)
+            (valid,) = read_valid_write_ids(unit, (name,), txns, whole=True)
+            whole = ValidWriteIdList.of(str(name), hwm=last, open=valid.open, aborted=valid.aborted)
+            if whole == told and not delete_table(unit, name):
+                raise no_such_table(name)
+        return whole, txns
+
+    def assume_committed(self, txn: TxnId) -> None:
+        with self._db.write() as unit:
+            unit.exclude_opens()
+            assume_committed(unit, txn)
+
+    def places(self) -> tuple[Place, ...]:
+        with self._db.read() as unit:
+            return read_places(unit)
 
 
 def insert_table(unit: Unit, table: Table, *, if_not_exists: bool) -> bool:
@@ -366,17 +415,75 @@ def _rename(unit: Unit, ids: TableIds, old: TableName, new: TableName) -> None:
     rename_table(unit, old, new)
 
 
-def _move_partitions(unit: Unit, ids: TableIds, source: str, target: str) -> None:
-    old = source.rstrip("/") + "/"
-    unit.run_many(
-        _SET_LOCATION,
-        [
-            {"sd": storage, "location": target.rstrip("/") + "/" + found[len(old) :]}
-            for storage, found in unit.rows(_PARTITION_LOCATIONS, id=ids.table)
-            if found is not None and found.startswith(old)
-        ],
-    )
-
-
 def _exists(name: TableName) -> AlreadyExistsError:
     return AlreadyExistsError(f"Table {name} already exists", table=str(name))
+
+
+# -------------------------------------------------------------------- tables of other metastores
+
+_X = TXNS.c
+_NOT_COMMITTED: Final = select(_X.TXN_ID, _X.TXN_STATE).where(
+    or_(_X.TXN_STATE == TxnState.OPEN.value, _X.TXN_STATE == TxnState.ABORTED.value)
+)
+
+
+def _enter_history(unit: Unit, table: Table, takeover: Takeover) -> None:
+    _check_compactions(unit, table, takeover)
+    assume_committed(unit, takeover.highest_txn)
+    where = {"db": table.name.database, "table": table.name.table}
+    write_ids = sorted({write_id for write_id, _ in takeover.aborted})
+    first = highest_txn(unit) + 1
+    txn_of = {write_id: TxnId(first + at) for at, write_id in enumerate(write_ids)}
+    after = takeover.highest_write_id + 1
+    committed = [] if not write_ids else [after] if 1 in txn_of or after == 1 else [1, after]
+    txn_of |= {one: TxnId(first + len(txn_of) + at) for at, one in enumerate(committed)}
+    aborted, done = TxnState.ABORTED.value, TxnState.COMMITTED.value
+    # Those that are committed look old, so that nobody takes an id below for a late one.
+    as_it_is, as_committed = (aborted, unit.now_ms), (done, 0)
+    states = [as_committed if one in committed else as_it_is for one in txn_of]
+    unit.insert(
+        TXNS,
+        [
+            {
+                "TXN_ID": txn,
+                "TXN_STATE": state,
+                "TXN_STARTED": at,
+                "TXN_LAST_HEARTBEAT": at,
+                "TXN_USER": table.owner,
+                "TXN_HOST": "",
+                "TXN_META_INFO": "taken over from another metastore",
+            }
+            for txn, (state, at) in zip(txn_of.values(), states, strict=True)
+        ],
+    )
+    if txn_of:
+        unit.dialect.set_next_txn_id(unit.channel, max(txn_of.values()) + 1)
+    insert_components(
+        unit,
+        [
+            {
+                **where,
+                "txn": txn_of[write_id],
+                "partition": partition,
+                "op": OperationType.INSERT.value,
+                "write_id": write_id,
+            }
+            for write_id, partition in takeover.aborted
+        ],
+    )
+    following = after + 1 if committed else after
+    give_write_ids(unit, table.name, txn_of, following=following)
+
+
+def _check_compactions(unit: Unit, table: Table, takeover: Takeover) -> None:
+    """The transactions of another metastore whose results are read count as committed here."""
+    names = {"o": "open", "a": "aborted"}
+    states: dict[int, str] = dict(unit.rows(_NOT_COMMITTED))
+    for txn in sorted(takeover.compactions.intersection(states)):
+        raise InvalidInputError(
+            f"Transaction {txn} made a compaction of {table.location}, and another transaction "
+            f"{txn} of this metastore is {names[states[txn]]}: nobody would see that compaction",
+            table=str(table.name),
+            txn=txn,
+            note="Let it end (`hiveacid clean` forgets an aborted one), or take another metastore.",
+        )

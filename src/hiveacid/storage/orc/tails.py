@@ -14,10 +14,10 @@ from hiveacid.layout.directories import DataFile, Snapshot
 from hiveacid.model.tables import AcidMode, FileFormat
 from hiveacid.model.types import HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, NANOSECONDS
-from hiveacid.storage.early import in_order
 from hiveacid.storage.filesystem import Files, FileSystem
 from hiveacid.storage.orc.streams import TIMESTAMP_KINDS
 from hiveacid.storage.orc.tail import OrcTail, read_tail
+from hiveacid.storage.ranged import in_order
 
 
 def check_tails(snapshot: Snapshot, *, files: Files) -> None:

@@ -22,7 +22,6 @@ from hiveacid.layout.directories import (
 from hiveacid.model.predicates import ANYTHING, Constant, Predicate, partition_constant
 from hiveacid.model.tables import AcidMode, Column, FileFormat
 from hiveacid.model.types import INTEGER_BITS, is_decimal_or
-from hiveacid.storage.early import in_order
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.statistics import (
     column_numbers,
@@ -32,6 +31,7 @@ from hiveacid.storage.orc.statistics import (
 )
 from hiveacid.storage.orc.tail import OrcTail
 from hiveacid.storage.orc.tails import tail_of
+from hiveacid.storage.ranged import in_order
 
 
 @dataclass(frozen=True, slots=True)
