@@ -10,6 +10,7 @@ what is known of the columns there. NULL meets no comparison, as in SQL.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hiveacid.model.types import (
     INTEGER_BITS,
@@ -63,6 +64,15 @@ _NEGATED = {
     Op.GT: Op.LE,
     Op.GE: Op.LT,
 }
+COMPARE: Mapping[Op, Callable[[Any, Any], Any]] = {
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+"""How values of one class are compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from hiveacid.model.predicates import Compare, In, Op, Or
-from hiveacid.storage.merge import merge_read
-from hiveacid.storage.merge.merge_read import mask
+from hiveacid.storage.plan import arrow_conditions
+from hiveacid.storage.plan.arrow_conditions import mask
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,6 @@ def test_it_is_as_many_comparisons(array: pa.Array, values: set[object]) -> None
 
 
 def test_no_value_is_compared_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_read, "_compare", None)
+    monkeypatch.setattr(arrow_conditions._Column, "_compared", None)
     found = mask(In("c", frozenset(range(5000))), {"c": pa.array([1, -1])}, rows=2)
     assert found.to_pylist() == [True, False]

@@ -19,8 +19,9 @@ from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.listing import list_partition
 from hiveacid.storage.merge.column_hashing import bucket_ids
-from hiveacid.storage.merge.merge_read import mask, merge_read
+from hiveacid.storage.merge.merge_read import merge_read
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.plan.arrow_conditions import mask
 from hiveacid.storage.plan.planning import compression, partitions_that_match, plan_scan
 from hiveacid.storage.plan.scan_plan import ScanPlan
 from hiveacid.storage.target import FileKind

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,8 +22,10 @@ from pyarrow import fs
 from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.layout.directories import default_partition_value
 from hiveacid.model.predicates import (
+    COMPARE,
     And,
     Anything,
+    Compare,
     Constant,
     In,
     IsNull,
@@ -34,14 +37,15 @@ from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import CharType, HiveType
 from hiveacid.storage.arrow_types import MICROSECONDS, arrow_type, cast_numbers, is_number
 
-_COMPARE: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
-    Op.EQ: operator.eq,
-    Op.NE: operator.ne,
-    Op.LT: operator.lt,
-    Op.LE: operator.le,
-    Op.GT: operator.gt,
-    Op.GE: operator.ge,
+_KERNELS: Final[Mapping[Op, Callable[[Any, Any], Any]]] = {
+    Op.EQ: pc.equal,
+    Op.NE: pc.not_equal,
+    Op.LT: pc.less,
+    Op.LE: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GE: pc.greater_equal,
 }
+LONG: Final = pa.int64()
 _EXACTLY: Final = Context(prec=100)
 _CHAIN_MAX: Final = 64
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -108,59 +112,71 @@ def mentions(expression: pc.Expression, name: str) -> bool:
 # -------------------------------------------------------------------- predicate -> expression
 
 
-def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expression | None:
-    """The predicate as it tests rows, None where all pass; text beside a number is a number.
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What is compared: ``values`` are an expression, or an array."""
 
-    Raises:
-        InvalidInputError, UnsupportedError: values that do not compare with their columns.
-    """
-    if isinstance(tree, Anything):
-        return None
-    if isinstance(tree, And | Or):
-        join = operator.and_ if isinstance(tree, And) else operator.or_
-        parts = [expression_of(part, kinds) for part in tree.parts]
-        known = [part for part in parts if part is not None]
-        return joined(join, known) if known else pc.scalar(isinstance(tree, And))
-    field = pc.field(tree.column)
-    if isinstance(tree, IsNull):
-        return field.is_valid() if tree.negated else field.is_null()
-    kind = kinds[tree.column]
-    if isinstance(tree, In):
-        return _among(tree.column, tree.values, kind)
-    return _comparison(tree.column, tree.op, tree.value, kind)
+    name: str
+    values: Any
+    kind: HiveType | pa.DataType
+    whole: pa.DataType = LONG
+    """the type of integers beside it"""
 
+    @property
+    def arrow(self) -> pa.DataType:
+        return self.kind if isinstance(self.kind, pa.DataType) else arrow_type(self.kind)
 
-def joined(join: Callable[[Any, Any], Any], parts: list[pc.Expression]) -> pc.Expression:
-    """In groups, which Arrow does not take for one chain: down a chain it goes by recursion, and a
-    process whose stack ends is gone.
-    """
-    while len(parts) > _CHAIN_MAX:
-        groups = (parts[i : i + _CHAIN_MAX] for i in range(0, len(parts), _CHAIN_MAX))
-        parts = [~~functools.reduce(join, group) for group in groups]
-    return functools.reduce(join, parts)
+    def never(self) -> Any:
+        """No value meets it."""
+        return pc.and_kleene(self.values.is_valid(), False)
 
+    def met(self, leaf: Compare | In | IsNull) -> Any:
+        """Which values meet it.
 
-def _among(name: str, values: Collection[Constant], kind: HiveType) -> pc.Expression:
-    """column IN (values): by one look where each is of the column's type, else one by one."""
-    field, classes = pc.field(name), set(map(type, values))
-    if classes == {int} and _is_integer(kind):
-        return field.isin(pa.array(sorted(filter(_is_long, values)), pa.int64()))
-    if classes == {str} and pa.types.is_string(arrow_type(kind)):
-        if not isinstance(kind, CharType):
-            return field.isin(pa.array(values, pa.string()))
-        texts = pa.array([str(value).rstrip(" ") for value in values])
-        return pc.is_in(pc.utf8_rtrim(field, " "), texts)
-    return joined(operator.or_, [_comparison(name, Op.EQ, value, kind) for value in values])
+        Raises:
+            InvalidInputError, UnsupportedError: as ``expression_of``.
+        """
+        if isinstance(leaf, IsNull):
+            return self.values.is_valid() if leaf.negated else self.values.is_null()
+        if isinstance(leaf, In):
+            return self._among(leaf.values)
+        return self._compared(leaf.op, leaf.value)
 
+    def _among(self, values: Collection[Constant]) -> Any:
+        """column IN (values): by one look where each is of the column's type, else one by one."""
+        classes = set(map(type, values))
+        if classes <= {int} and pa.types.is_integer(self.arrow):
+            known = filter(partial(_is_held, self.whole), values)
+            return pc.is_in(self.values, pa.array(sorted(known), self.whole))
+        if classes <= {str} and pa.types.is_string(self.arrow):
+            if not isinstance(self.kind, CharType):
+                return pc.is_in(self.values, pa.array(values, pa.string()))
+            texts = pa.array([str(value).rstrip(" ") for value in values])
+            return pc.is_in(pc.utf8_rtrim(self.values, " "), texts)
+        return joined(pc.or_kleene, [self._compared(Op.EQ, value) for value in values])
 
-def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expression:
-    """column op constant, with Hive's conversions: text beside a number is compared as a double."""
-    field, arrow = pc.field(name), arrow_type(kind)
-    compare = _COMPARE[op]
-    number = None if isinstance(value, bool | str | date) else value
-    try:
+    def _compared(self, op: Op, value: Constant) -> Any:
+        """With Hive's conversions: text beside a number is compared as a double."""
+        try:
+            found = self._converted(op, value)
+        except (pa.ArrowException, InvalidOperation, ValueError, OverflowError) as error:
+            raise InvalidInputError(
+                f"{value!r} does not compare with column {self.name} of type {self.kind}",
+                column=self.name,
+            ) from error
+        if found is None:
+            raise UnsupportedError(
+                f"{value!r} is not compared with column {self.name} of type {self.kind} here",
+                column=self.name,
+            )
+        return found
+
+    def _converted(self, op: Op, value: Constant) -> Any:
+        """None where these are not compared."""
+        field, arrow, compare = self.values, self.arrow, _KERNELS[op]
+        number = None if isinstance(value, bool | str | date) else value
         if pa.types.is_string(arrow) and isinstance(value, str):
-            if isinstance(kind, CharType):  # blanks at the end do not count
+            if isinstance(self.kind, CharType):  # blanks at the end do not count
                 return compare(pc.utf8_rtrim(field, " "), value.rstrip(" "))
             return compare(field, value)
         if pa.types.is_string(arrow) and number is not None:
@@ -174,7 +190,7 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
                 if pa.types.is_decimal(arrow):
                     field = cast_numbers(field, arrow, pa.float64())
                 return _float_comparison(field.cast(pa.float64(), safe=False), op, float(plain))
-            return _exact_comparison(field, arrow, op, Decimal(plain))
+            return self._exactly(op, Decimal(plain))
         if pa.types.is_date(arrow) or (pa.types.is_timestamp(arrow) and arrow.tz is None):
             return _time_comparison(field, arrow, compare, value)
         if pa.types.is_boolean(arrow) and isinstance(value, bool | str):
@@ -184,13 +200,91 @@ def _comparison(name: str, op: Op, value: Constant, kind: HiveType) -> pc.Expres
             word = pc.utf8_lower(pc.utf8_trim_whitespace(field))
             read = pc.if_else(pc.is_in(word, pa.array(_TRUE)), True, pa.scalar(None, pa.bool_()))
             return compare(pc.if_else(pc.is_in(word, pa.array(_FALSE)), False, read), value)
-    except (pa.ArrowException, InvalidOperation, ValueError, OverflowError) as error:
-        raise InvalidInputError(
-            f"{value!r} does not compare with column {name} of type {kind}", column=name
-        ) from error
-    raise UnsupportedError(
-        f"{value!r} is not compared with column {name} of type {kind} here", column=name
-    )
+        return None
+
+    def _exactly(self, op: Op, value: Decimal) -> Any:
+        """Of an integer or decimal column: with the value rounded down to what the column can hold.
+
+        Arrow would look for a type that holds both, and has none beyond 76 digits.
+        """
+        kind = self.arrow if pa.types.is_decimal(self.arrow) else self.whole
+        is_decimal = pa.types.is_decimal(kind)
+        step = Decimal(1).scaleb(-kind.scale) if is_decimal else Decimal(1)
+        most = Decimal(10**kind.precision - 1 if is_decimal else 2 ** (kind.bit_width - 1) - 1)
+        most = most.scaleb(-kind.scale, _EXACTLY) if is_decimal else most
+        least = most.copy_negate() if is_decimal else -most - 1
+        if not value.is_finite():
+            raise ValueError(value)
+        if not least <= value <= most:
+            return self.values.is_valid() if COMPARE[op](0, value) else self.never()
+        lower = value.quantize(step, ROUND_FLOOR, _EXACTLY)
+        if lower != value:  # between two values of the column
+            if op in (Op.EQ, Op.NE):
+                return self.values.is_valid() if op is Op.NE else self.never()
+            op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
+        return _KERNELS[op](self.values, pa.scalar(lower if is_decimal else int(lower), kind))
+
+
+def expression_of(tree: Predicate, kinds: Mapping[str, HiveType]) -> pc.Expression | None:
+    """The predicate as it tests rows, None where all pass; text beside a number is a number.
+
+    Raises:
+        InvalidInputError, UnsupportedError: values that do not compare with their columns.
+    """
+
+    def met(leaf: Compare | In | IsNull) -> pc.Expression:
+        return _Column(leaf.column, pc.field(leaf.column), kinds[leaf.column]).met(leaf)
+
+    return _tested(tree, met, nothing=pc.scalar(False))
+
+
+def mask(predicate: Predicate, columns: Mapping[str, pa.Array], *, rows: int) -> pa.Array:
+    """For each of ``rows`` rows whether it may meet the predicate: booleans without nulls.
+
+    A column that ``columns`` does not have, and a comparison that Arrow cannot do, hold back
+    nothing; nor do timestamps: Spark moves a wall clock that the session's time zone skips.
+    """
+
+    def met(leaf: Compare | In | IsNull) -> pa.Array | None:
+        array = columns.get(leaf.column)
+        if array is None or (pa.types.is_timestamp(array.type) and not isinstance(leaf, IsNull)):
+            return None
+        whole = array.type if pa.types.is_integer(array.type) else LONG
+        try:
+            found = _Column(leaf.column, array, array.type, whole).met(leaf)
+        except (InvalidInputError, UnsupportedError):
+            return None
+        return pc.fill_null(found, False)
+
+    found = _tested(predicate, met, nothing=pa.repeat(pa.scalar(False), rows))
+    return pa.repeat(pa.scalar(True), rows) if found is None else found
+
+
+def _tested(
+    tree: Predicate, met: Callable[[Compare | In | IsNull], Any], *, nothing: Any
+) -> Any | None:
+    """What tests rows, of what tests each comparison; None where all pass."""
+    if isinstance(tree, Anything):
+        return None
+    if not isinstance(tree, And | Or):
+        return met(tree)
+    parts = [_tested(part, met, nothing=nothing) for part in tree.parts]
+    known = [part for part in parts if part is not None]
+    if isinstance(tree, And):
+        return joined(pc.and_kleene, known) if known else None
+    if len(known) < len(parts):
+        return None
+    return joined(pc.or_kleene, known) if known else nothing
+
+
+def joined(join: Callable[[Any, Any], Any], parts: list[Any]) -> Any:
+    """In groups, which Arrow does not take for one chain: down a chain it goes by recursion, and a
+    process whose stack ends is gone.
+    """
+    while len(parts) > _CHAIN_MAX:
+        groups = (parts[i : i + _CHAIN_MAX] for i in range(0, len(parts), _CHAIN_MAX))
+        parts = [pc.invert(pc.invert(functools.reduce(join, group))) for group in groups]
+    return functools.reduce(join, parts)
 
 
 def _number_in(text: str) -> Decimal:
@@ -199,50 +293,26 @@ def _number_in(text: str) -> Decimal:
     return Decimal(text)
 
 
-def _float_comparison(field: pc.Expression, op: Op, value: float) -> pc.Expression:
+def _float_comparison(field: Any, op: Op, value: float) -> Any:
     """As Spark orders numbers: NaN is equal to itself, and greater than all others."""
     if value == value:
-        found = _COMPARE[op](field, value)
-        return found | pc.is_nan(field) if op in (Op.GT, Op.GE) else found
+        found = _KERNELS[op](field, value)
+        return pc.or_kleene(found, pc.is_nan(field)) if op in (Op.GT, Op.GE) else found
     is_nan = pc.is_nan(field)
     if op in (Op.LE, Op.GT):
-        return field.is_valid() if op is Op.LE else pc.scalar(False)
-    return is_nan if op in (Op.EQ, Op.GE) else ~is_nan
+        return field.is_valid() if op is Op.LE else pc.and_kleene(field.is_valid(), False)
+    return is_nan if op in (Op.EQ, Op.GE) else pc.invert(is_nan)
 
 
-def _exact_comparison(
-    field: pc.Expression, arrow: pa.DataType, op: Op, value: Decimal
-) -> pc.Expression:
-    """Of an integer or decimal column: with the value rounded down to what the column can hold.
-
-    Arrow would look for a type that holds both, and has none beyond 76 digits.
-    """
-    is_decimal = pa.types.is_decimal(arrow)
-    step = Decimal(1).scaleb(-arrow.scale) if is_decimal else Decimal(1)
-    most = Decimal(10**arrow.precision - 1 if is_decimal else 2**63 - 1)
-    most = most.scaleb(-arrow.scale, _EXACTLY) if is_decimal else most
-    least = most.copy_negate() if is_decimal else Decimal(-(2**63))
-    if not value.is_finite():
-        raise ValueError(value)
-    if not least <= value <= most:
-        return field.is_valid() if _COMPARE[op](0, value) else pc.scalar(False)
-    lower = value.quantize(step, ROUND_FLOOR, _EXACTLY)
-    if lower != value:  # between two values of the column
-        if op in (Op.EQ, Op.NE):
-            return field.is_valid() if op is Op.NE else pc.scalar(False)
-        op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
-    kind = arrow if is_decimal else pa.int64()
-    return _COMPARE[op](field, pa.scalar(lower if is_decimal else int(lower), kind))
-
-
-def _is_long(value: Constant) -> bool:
-    """Whether an integer is one that a column can hold."""
-    return isinstance(value, int) and -(2**63) <= value < 2**63
+def _is_held(kind: pa.DataType, value: Constant) -> bool:
+    """Whether an integer is one that a type can hold."""
+    half = 1 << (kind.bit_width - 1)
+    return isinstance(value, int) and -half <= value < half
 
 
 def _time_comparison(
-    field: pc.Expression, arrow: pa.DataType, compare: Callable[[Any, Any], Any], value: Constant
-) -> pc.Expression:
+    field: Any, arrow: pa.DataType, compare: Callable[[Any, Any], Any], value: Constant
+) -> Any:
     """Of a date or timestamp column; a date beside a timestamp is its midnight."""
     if isinstance(value, str):
         found = _TIME.fullmatch(value)
@@ -269,10 +339,6 @@ def _truth(text: str) -> bool:
     if word not in (*_TRUE, *_FALSE):
         raise ValueError(text)
     return word in _TRUE
-
-
-def _is_integer(kind: HiveType) -> bool:
-    return bool(pa.types.is_integer(arrow_type(kind)))
 
 
 # -------------------------------------------------------------------- partitions
