@@ -43,6 +43,9 @@ class Op(Enum):
     LE = "<="
     GT = ">"
     GE = ">="
+    LIKE = "LIKE"
+    UNLIKE = "NOT LIKE"
+    """These two of names of partitions only."""
 
     @property
     def mirrored(self) -> Op:
@@ -63,6 +66,8 @@ _NEGATED = {
     Op.LE: Op.GT,
     Op.GT: Op.LE,
     Op.GE: Op.LT,
+    Op.LIKE: Op.UNLIKE,
+    Op.UNLIKE: Op.LIKE,
 }
 COMPARE: Mapping[Op, Callable[[Any, Any], Any]] = {
     Op.EQ: operator.eq,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
+from hiveacid.model.predicates import Predicate, disjunction
 from hiveacid.model.tables import TableName
 from hiveacid.sql.columns import (
     ConstraintReader,
@@ -16,7 +17,7 @@ from hiveacid.sql.columns import (
     property_list,
 )
 from hiveacid.sql.commands import parse_compact
-from hiveacid.sql.conditions import joined, listed_filters
+from hiveacid.sql.conditions import listed_filters
 from hiveacid.sql.cursor import Cursor
 from hiveacid.sql.ddl import (
     column_definitions,
@@ -43,7 +44,6 @@ from hiveacid.statements.ddl.partitions import (
     RenamePartition,
 )
 from hiveacid.statements.ddl.tables import RenameTable, SetLocation
-from hiveacid.statements.partition_values import PartitionFilter
 from hiveacid.statements.values import Command
 
 _LOG: Final = logging.getLogger(__name__)
@@ -179,11 +179,11 @@ def _drop_partitions(cursor: Cursor, name: TableName) -> DropPartitions:
     if cursor.key not in ("IF", "PARTITION"):
         raise UnsupportedError(f"ALTER TABLE ... DROP {cursor.token.text.upper()} is not supported")
     if_exists = cursor.if_exists()
-    where = joined(cursor.listed(_dropped), either=True)
+    where = disjunction(cursor.listed(_dropped))
     return DropPartitions(name, where, if_exists, purge=cursor.accept("PURGE"))
 
 
-def _dropped(cursor: Cursor) -> PartitionFilter:
+def _dropped(cursor: Cursor) -> Predicate:
     cursor.expect("PARTITION")
     return listed_filters(cursor)
 

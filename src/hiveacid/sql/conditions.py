@@ -11,7 +11,7 @@ in SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
@@ -40,7 +40,6 @@ from hiveacid.sql.cursor import (
     tokenize,
 )
 from hiveacid.sql.dml import NotLiteralError, literal_value, partition_text
-from hiveacid.statements.partition_values import JoinedFilters, PartitionCondition, PartitionFilter
 
 ColumnOf = Callable[[tuple[str, ...]], str | None]
 """The column (lower case) that a dotted name means, None where it is none of the table's."""
@@ -272,78 +271,52 @@ def _negated(predicate: Predicate) -> Predicate:
     return disjunction(negated) if isinstance(predicate, And) else conjunction(negated)
 
 
-_OPERATORS: Final = {
-    "=": "=",
-    "==": "=",
-    "!=": "!=",
-    "<>": "!=",
-    "<": "<",
-    "<=": "<=",
-    ">": ">",
-    ">=": ">=",
-}
-_OPPOSITES: Final = {"=": "!=", "<": ">=", "<=": ">", "LIKE": "NOT LIKE"}
-_OPPOSITES.update({opposite: operator for operator, opposite in _OPPOSITES.items()})
-
-
-def partition_filter(cursor: Cursor) -> PartitionFilter:
+def partition_filter(cursor: Cursor) -> Predicate:
     """Comparisons of columns with constants, IN, BETWEEN, LIKE, AND, OR, NOT, parentheses."""
-    return _either(cursor, False)
+    return disjunction(cursor.listed(_all, by="OR"))
 
 
-def listed_filters(cursor: Cursor) -> PartitionFilter:
+def listed_filters(cursor: Cursor) -> Predicate:
     """( filter, ... ): all of them hold."""
-    return joined(cursor.in_parentheses(partition_filter), either=False)
+    return conjunction(cursor.in_parentheses(partition_filter))
 
 
-def joined(filters: Iterable[PartitionFilter], *, either: bool) -> PartitionFilter:
-    """All of the filters hold, or with ``either`` one of them."""
-    found = tuple(filters)
-    return found[0] if len(found) == 1 else JoinedFilters(found, either)
+def _all(cursor: Cursor) -> Predicate:
+    return conjunction(cursor.listed(_one, by="AND"))
 
 
-def _either(cursor: Cursor, negated: bool) -> PartitionFilter:
-    found = cursor.listed(lambda _: _both(cursor, negated), by="OR")
-    return joined(found, either=not negated)
-
-
-def _both(cursor: Cursor, negated: bool) -> PartitionFilter:
-    found = cursor.listed(lambda _: _one(cursor, negated), by="AND")
-    return joined(found, either=negated)
-
-
-def _one(cursor: Cursor, negated: bool) -> PartitionFilter:
+def _one(cursor: Cursor) -> Predicate:
     if cursor.accept("NOT"):
-        return _one(cursor, not negated)
+        return _negated(_one(cursor))
     if cursor.accept("("):
-        found = _either(cursor, negated)
+        found = partition_filter(cursor)
         cursor.expect(")")
         return found
-    return _comparison(cursor, negated)
+    return _comparison(cursor)
 
 
-def _comparison(cursor: Cursor, negated: bool) -> PartitionFilter:
+def _comparison(cursor: Cursor) -> Predicate:
     column = cursor.small_name("partition specification")
 
-    def compared(operator: str, text: str | None) -> PartitionFilter:
-        shown = _OPPOSITES[operator] if negated else operator
-        return PartitionCondition(column, shown, text)
+    def compared(op: Op, text: str | None) -> Predicate:
+        return Compare(column, op, cast("Constant", text))
 
-    if cursor.key == "NOT" and cursor.peek(1).key in ("IN", "BETWEEN", "LIKE"):
+    negated = cursor.key == "NOT" and cursor.peek(1).key in ("IN", "BETWEEN", "LIKE")
+    if negated:
         cursor.next()
-        negated = not negated
     if cursor.accept("IN"):
         texts = cursor.in_parentheses(partition_text)
-        return joined((compared("=", text) for text in texts), either=not negated)
-    if cursor.accept("BETWEEN"):
-        low = compared(">=", partition_text(cursor))
+        found = disjunction(tuple(compared(Op.EQ, text) for text in texts))
+    elif cursor.accept("BETWEEN"):
+        low = compared(Op.GE, partition_text(cursor))
         cursor.expect("AND")
-        high = compared("<=", partition_text(cursor))
-        return joined((low, high), either=negated)
-    if cursor.accept("LIKE"):
-        return compared("LIKE", cursor.string("pattern"))
-    operator = _OPERATORS.get(cursor.key)
-    if operator is None:
-        raise cursor.unrecognized("partition filter")
-    cursor.next()
-    return compared(operator, partition_text(cursor))
+        found = And((low, compared(Op.LE, partition_text(cursor))))
+    elif cursor.accept("LIKE"):
+        found = compared(Op.LIKE, cursor.string("pattern"))
+    else:
+        op = _OPS.get(cursor.key)
+        if op is None:
+            raise cursor.unrecognized("partition filter")
+        cursor.next()
+        found = compared(op, partition_text(cursor))
+    return _negated(found) if negated else found

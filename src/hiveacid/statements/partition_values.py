@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 import pyarrow as pa
 
 from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
+from hiveacid.model.predicates import COMPARE, And, Compare, Op, Or, Predicate, leaves
 from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Partition, Table
 from hiveacid.model.types import (
@@ -37,31 +36,6 @@ from hiveacid.storage.arrow_types import java_numbers
 from hiveacid.storage.evolution import decimal_of
 
 PartitionText = tuple[tuple[str, str | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionCondition:
-    """column operator text; ``operator`` is one of = != < <= > >=, LIKE, NOT LIKE."""
-
-    column: str
-    operator: str
-    text: str | None
-
-    @property
-    def is_pattern(self) -> bool:
-        """Whether the text stands for many texts."""
-        return self.operator.endswith("LIKE")
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedFilters:
-    """All of these filters hold, or with ``either`` one of them."""
-
-    filters: tuple[PartitionFilter, ...]
-    either: bool
-
-
-PartitionFilter = PartitionCondition | JoinedFilters
 
 
 def partition_texts(
@@ -194,6 +168,7 @@ def sort_key(text: str | None, column: Column) -> tuple[int, Decimal | float | s
     return (1, text)
 
 
+_PATTERNS: Final = (Op.LIKE, Op.UNLIKE)
 _NO_NUMBER: Final = 3
 """Of ``sort_key``: a name of a directory that its column's type cannot say."""
 
@@ -295,66 +270,52 @@ def full_values(table: Table, spec: Iterable[tuple[str, str | None]]) -> tuple[s
     return tuple(found[column.name] for column in table.partition_columns)
 
 
-_COMPARE: Final[Mapping[str, Callable[[tuple[int, object], tuple[int, object]], bool]]] = {
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
-
-
 def chosen_partitions(
-    table: Table, partitions: Iterable[Partition], where: PartitionFilter
+    table: Table, partitions: Iterable[Partition], where: Predicate
 ) -> tuple[Partition, ...]:
-    """Those of the partitions that meet a filter.
+    """Those of the partitions that meet a filter: comparisons with texts, patterns among them.
 
     Raises:
         InvalidInputError: a condition that names no partition column, or no value of one.
     """
-    for condition in _conditions(where):
+    for condition in leaves(where):
         column = partition_column(table, condition.column)
-        if not condition.is_pattern:
-            normal_text(condition.text, column)
+        if isinstance(condition, Compare) and condition.op not in _PATTERNS:
+            normal_text(cast("str | None", condition.value), column)
     places = {key: place for place, key in enumerate(table.partition_keys)}
 
-    def meets(partition: Partition, where: PartitionFilter) -> bool:
-        if isinstance(where, JoinedFilters):
-            joined = any if where.either else all
-            return joined(meets(partition, one) for one in where.filters)
+    def meets(partition: Partition, where: Predicate) -> bool:
+        if isinstance(where, And | Or):
+            joined = all if isinstance(where, And) else any
+            return joined(meets(partition, one) for one in where.parts)
+        assert isinstance(where, Compare)
         column = partition_column(table, where.column)
         return _meets(partition.values[places[column.name]], column, where)
 
     return tuple(one for one in partitions if meets(one, where))
 
 
-def _conditions(where: PartitionFilter) -> Iterable[PartitionCondition]:
-    if isinstance(where, JoinedFilters):
-        return chain.from_iterable(map(_conditions, where.filters))
-    return (where,)
-
-
-def _meets(stored: str | None, column: Column, condition: PartitionCondition) -> bool:
+def _meets(stored: str | None, column: Column, condition: Compare) -> bool:
     """Whether a value meets a condition. NULL is not unequal to a number, nor is what reads give
     NULL for (``d=junk`` of an int); the default partition of a text column has its name as its
     text, as in Hive.
     """
     null_text = default_partition_value(column.type)
     shown = null_text if stored is None else stored
-    if condition.is_pattern:
-        matches = shown is not None and _is_like(shown, condition.text or "")
-        return matches == (condition.operator == "LIKE") and shown is not None
-    normal = normal_text(condition.text, column)
+    op, text = condition.op, cast("str | None", condition.value)
+    if op in _PATTERNS:
+        matches = shown is not None and _is_like(shown, text or "")
+        return matches == (op is Op.LIKE) and shown is not None
+    normal = normal_text(text, column)
     wanted = null_text if normal is None else normal
-    if shown is None and condition.operator != "=":
+    if shown is None and op is not Op.EQ:
         return False
-    if wanted is None and condition.operator not in ("=", "!="):
+    if wanted is None and op not in (Op.EQ, Op.NE):
         return False
-    compare, key = _COMPARE[condition.operator], sort_key(shown, column)
+    key = sort_key(shown, column)
     if wanted is not None and key[0] == _NO_NUMBER:
         return False
-    return compare(key, sort_key(wanted, column))
+    return bool(COMPARE[op](key, sort_key(wanted, column)))
 
 
 def _is_like(text: str, pattern: str) -> bool:

@@ -11,6 +11,7 @@ from hiveacid.errors import InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.metastore.api import Metastore
 from hiveacid.model.commits import STATISTICS_KEYS
+from hiveacid.model.predicates import Predicate
 from hiveacid.model.tables import CREATING, Column, Table, TableKind, TableName, storage_classes
 from hiveacid.model.transactions import LockInfo
 from hiveacid.model.types import HiveType, ListType, MapType, StructType
@@ -24,7 +25,6 @@ from hiveacid.statements.constraints import (
 )
 from hiveacid.statements.ddl.definitions import as_stored
 from hiveacid.statements.partition_values import (
-    PartitionFilter,
     PartitionText,
     chosen_partitions,
     normal_spec,
@@ -60,7 +60,7 @@ class ShowPartitions(Command):
 
     name: TableName
     partition: PartitionText = ()
-    where: PartitionFilter | None = None
+    where: Predicate | None = None
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
 

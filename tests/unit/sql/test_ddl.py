@@ -7,6 +7,7 @@ from tests.unit.sql.catalog import INT, STRING, S, T, bound
 
 from hiveacid.errors import AcidError, InvalidInputError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.compactions import CompactionId
+from hiveacid.model.predicates import Compare, Op, Or
 from hiveacid.model.tables import BucketSpec, Column, FileFormat, Isolation, SortColumn, TableName
 from hiveacid.model.types import (
     CharType,
@@ -42,7 +43,6 @@ from hiveacid.statements.ddl.partitions import (
 from hiveacid.statements.ddl.tables import CreateTable, DropTable, RenameTable, SetLocation
 from hiveacid.statements.describe import DescribeDatabase, DescribeTable, Explain
 from hiveacid.statements.insert import Truncate
-from hiveacid.statements.partition_values import JoinedFilters, PartitionCondition
 from hiveacid.statements.session_state import (
     AbortTransactions,
     Begin,
@@ -228,9 +228,7 @@ VALUES = {
     "alter table t drop if exists partition (p>2), partition (q='a') purge": (
         DropPartitions(
             T,
-            JoinedFilters(
-                (PartitionCondition("p", ">", "2"), PartitionCondition("q", "=", "a")), True
-            ),
+            Or((Compare("p", Op.GT, "2"), Compare("q", Op.EQ, "a"))),
             True,
             True,
         )

@@ -15,6 +15,7 @@ from functools import partial
 from hiveacid.errors import AcidError, AlreadyExistsError, InvalidInputError
 from hiveacid.layout.directories import partition_name
 from hiveacid.model.commits import initial_statistics
+from hiveacid.model.predicates import Predicate
 from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableName, TxnId
 from hiveacid.model.types import HiveType
 from hiveacid.statements.attach import admit
@@ -36,7 +37,6 @@ from hiveacid.statements.locations import (
     without_note,
 )
 from hiveacid.statements.partition_values import (
-    PartitionFilter,
     PartitionText,
     chosen_partitions,
     full_values,
@@ -75,7 +75,7 @@ class DropPartitions(Command):
     """ALTER TABLE name DROP [IF EXISTS] PARTITION (filters), ..."""
 
     name: TableName
-    where: PartitionFilter
+    where: Predicate
     if_exists: bool = False
     purge: bool = False
 
@@ -289,7 +289,7 @@ class RepairTable(Command):
     repair: bool = True
     add: bool = True
     drop: bool = False
-    where: PartitionFilter | None = None
+    where: Predicate | None = None
 
 
 def repair(context: ExecutionContext, statement: RepairTable, look: Look) -> DdlPlan:
