@@ -189,7 +189,6 @@ def test_files_of_partitions_are_sent_together(
     assert rows(acid, "t") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", ["partitioned by (p int)", "clustered by (p) into 70 buckets"])
 def test_tails_of_many_files_are_asked_for_together(
     acid: Session, s3: S3Server, tmp_path: Path, way: str
@@ -449,7 +448,6 @@ def _as_by_environment(s3: S3Server, text: str) -> str:
     return f"import os; os.environ.update({s3.environment!r}){text}"
 
 
-@pytest.mark.slow
 def test_what_a_compaction_wrote_that_was_killed_counts_for_nobody_and_goes(
     acid: Session, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -475,7 +473,6 @@ def test_what_a_compaction_wrote_that_was_killed_counts_for_nobody_and_goes(
     assert not left & set(files(acid, "t"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_what_a_process_wrote_that_died_is_seen_by_nobody_and_cleaned(
     acid: Session, s3: S3Server, tmp_path: Path, dynamic: bool
