@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from hiveacid.client import Client
 from hiveacid.compaction.cleaning_report import CleanedPath
-from hiveacid.compaction.compactor import Compactor
+from hiveacid.compaction.compactor import Compactor, EmbeddedCompactor
 from hiveacid.compaction.detail import table_detail
-from hiveacid.compaction.embedded import EmbeddedCompactor
 from hiveacid.compaction.process import ProcessRewrite
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
 from hiveacid.health import HealthMethods, clean_listing, detail_listing

@@ -27,8 +27,13 @@ from tests.unit.compaction.quick import (
 
 from hiveacid.client import Client, open_client
 from hiveacid.clock import DaemonThreads
-from hiveacid.compaction.compactor import CompactionService, Compactor, ServiceOptions, run_once
-from hiveacid.compaction.embedded import EmbeddedCompactor
+from hiveacid.compaction.compactor import (
+    CompactionService,
+    Compactor,
+    EmbeddedCompactor,
+    ServiceOptions,
+    run_once,
+)
 from hiveacid.compaction.metrics import FINISHED, INITIATED, REMOVED
 from hiveacid.compaction.process import ProcessRewrite
 from hiveacid.compaction.rewrites import rewrite
