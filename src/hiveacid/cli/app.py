@@ -23,6 +23,7 @@ from hiveacid.cli.output import (
     open_session,
     pairs,
     print_answer,
+    print_report,
     required,
     to_json,
 )
@@ -186,13 +187,11 @@ def describe(table: str, url: str | None, as_json: bool) -> None:
     """Say what TABLE holds, what keeps files that nobody reads any more, and what to do."""
     with open_session(url) as session:
         found = session.table(table).detail()
-    if as_json:
-        print(to_json(found, indent=1))
-        return
-    for name, text in _lines(found):
-        print(f"{name + ':':20}{text}")
-    for one in found.findings:
-        print(f"\n{one.kind}: {one.evidence}\n  {one.risk}\n  {one.command}")
+    lines = [
+        *(f"{name + ':':20}{text}" for name, text in _lines(found)),
+        *(f"\n{o.kind}: {o.evidence}\n  {o.risk}\n  {o.command}" for o in found.findings),
+    ]
+    print_report(found, lines, as_json=as_json)
 
 
 @app.command()
@@ -293,16 +292,14 @@ def purge(
     """Erase the deleted rows of TABLE from its files, and prove it."""
     with open_session(url) as session:
         found = session.table(table).purge(where=where, wait=wait, drop_pins=drop_pins)
-    if as_json:
-        print(to_json(found, indent=1))
-        return
-    print(f"{found.table}: {found.rows_deleted} rows deleted, {len(found.removed)} files removed")
-    print(f"{found.rows_found} of {found.rows_sought} deleted rows in {found.rows_decoded} left")
-    for text in found.cleaned:
-        print(f"forgotten: {text}")
-    for text in found.named:
-        print(f"stays: {text}")
-    print(f"report: {found.report}")
+    lines = [
+        f"{found.table}: {found.rows_deleted} rows deleted, {len(found.removed)} files removed",
+        f"{found.rows_found} of {found.rows_sought} deleted rows in {found.rows_decoded} left",
+        *(f"forgotten: {text}" for text in found.cleaned),
+        *(f"stays: {text}" for text in found.named),
+        f"report: {found.report}",
+    ]
+    print_report(found, lines, as_json=as_json)
 
 
 @app.command()
@@ -313,16 +310,13 @@ def doctor(fix: bool, url: str | None, as_json: bool) -> None:
     """Look for what is wrong, or will be, in a metastore; exit status 1 where something is."""
     with open_session(url) as session:
         found = session.doctor(fix=fix)
-    if as_json:
-        print(to_json(found, indent=1))
-    else:
-        for one in found.mended:
-            print(f"mended: {_told(one)}")
-        for one in found.findings:
-            print(f"{_told(one)}\n  risk: {one.risk}\n  {one.command}")
-        for one in found.advice:
-            print(f"{one.kind}: {one.risk}\n  {one.command}")
-        print(f"{len(found.findings)} findings, {len(found.mended)} mended")
+    lines = [
+        *(f"mended: {_told(one)}" for one in found.mended),
+        *(f"{_told(one)}\n  risk: {one.risk}\n  {one.command}" for one in found.findings),
+        *(f"{one.kind}: {one.risk}\n  {one.command}" for one in found.advice),
+        f"{len(found.findings)} findings, {len(found.mended)} mended",
+    ]
+    print_report(found, lines, as_json=as_json)
     if found.findings:
         raise click.exceptions.Exit(1)
 

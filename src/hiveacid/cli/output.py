@@ -68,6 +68,12 @@ def print_answer(names: Sequence[str], rows: Iterable[Sequence[object]], *, as_j
     print_rows(names, tuple(told), form=Format.TABLE)
 
 
+def print_report(found: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a value of ours as JSON, or the lines that say it to people."""
+    for line in [to_json(found, indent=1)] if as_json else lines:
+        print(line)
+
+
 def _epoch_ms(cell: object) -> object:
     """The cell; a time, which has its zone, as epoch milliseconds."""
     if not isinstance(cell, datetime):
