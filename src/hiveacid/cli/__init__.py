@@ -20,14 +20,22 @@ def main() -> None:
     from hiveacid.errors import AcidError
 
     try:
-        app(prog_name="hiveacid")
+        try:
+            app(prog_name="hiveacid")
+        finally:
+            sys.stdout.flush()
     except AcidError as error:
         sys.stdout.flush()
         print(f"error: {error}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):
             print(f"  {note}", file=sys.stderr)
         sys.exit(1)
-    except BrokenPipeError:
-        # The reader (head, less) has gone; keep the interpreter from flushing into the closed pipe.
+    except (OSError, UnicodeEncodeError) as error:
+        if getattr(error, "filename", None) is not None:
+            raise
+        # Of a reader (head, less) that has gone there is nothing to tell.
+        if not isinstance(error, BrokenPipeError):
+            print(f"error: the output cannot be written: {error}", file=sys.stderr)
+        # Keep the interpreter from flushing once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import hiveacid
 from hiveacid.cli.output import Format, print_rows
 
 
@@ -28,3 +34,33 @@ def test_a_long_table_does_not_wait_for_its_last_row(capsys: pytest.CaptureFixtu
 def test_a_table_without_rows_has_its_names(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(["n"], [], form=Format.TABLE)
     assert "n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("form", "out", "encoding", "said"),
+    [
+        ("table", "/dev/full", "utf-8", "No space left on device"),
+        ("csv", "/dev/full", "utf-8", "No space left on device"),
+        ("csv", os.devnull, "ascii", "can't encode"),
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line(
+    tmp_path: Path, form: str, out: str, encoding: str, said: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/metastore.db"
+    with hiveacid.connect(None, url, warehouse=str(tmp_path / "wh")) as acid:
+        acid.create_table("t", "v string").write_arrow(pa.table({"v": ["\u00e9"]}))
+    command = ["read", "t", "--metastore", url, "--format", form]
+    with Path(out).open("w") as to:
+        done = subprocess.run(
+            [sys.executable, "-m", "hiveacid.cli", *command],
+            stdout=to,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the output cannot be written: "), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
