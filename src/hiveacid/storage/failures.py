@@ -202,6 +202,7 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
         text = f"Disk quota exceeded: {text}"
     elif isinstance(error, PermissionError):
         text = f"Permission denied: {text}"
+        path = _below(path, text)
     for pattern, detail, sentence, note in _KINDS:
         if pattern.search(text):
             if note is None and detail == "no-permission":
@@ -210,6 +211,12 @@ def storage_error(error: OSError, *, path: str) -> StorageError:
             said = sentence.format(path=path, bucket=path.partition("/")[0], text=text)
             return StorageError(said, path=path, detail=detail, note=note)
     return StorageError(f"input or output on {path} failed: {text}", path=path, detail="io")
+
+
+def _below(path: str, text: str) -> str:
+    """What a text names below ``path``, as of a listing that goes into directories; else that."""
+    named = (name for name in re.findall(r"'([^']+)'", text) if name.startswith(f"{path}/"))
+    return max(named, key=len, default=path)
 
 
 # -------------------------------------------------------------------- retries

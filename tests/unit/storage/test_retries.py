@@ -229,6 +229,13 @@ def test_an_error_is_one_sentence_and_says_what_to_do(text: str) -> None:
     assert instead in error.__notes__[0]
 
 
+def test_a_permission_that_is_missing_is_that_of_what_a_listing_went_into() -> None:
+    text = "Cannot list directory '{}'. Detail: [errno 13] Permission denied"
+    for told, named in (("/t/p=1/delta", "/t/p=1/delta"), ("/t2/x", "/t"), ("/t", "/t")):
+        error = storage_error(PermissionError(errno.EACCES, text.format(told)), path="/t")
+        assert (str(error), error.context["path"]) == (f"no permission for {named}", named)
+
+
 def test_a_token_that_expires_in_the_middle_is_told(tmp_path: Path) -> None:
     def expired(_: str, number: int) -> tuple[int, str]:
         return (200, "") if number == 1 else (400, error_body("ExpiredToken"))
