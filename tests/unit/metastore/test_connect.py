@@ -241,15 +241,19 @@ def test_what_only_a_database_of_ours_can_do_is_refused_by_name_elsewhere(
             own(metastore)
 
 
-@pytest.mark.parametrize("what", ["file", "directory"])
+@pytest.mark.parametrize("what", ["file", "directory", "index of the log"])
 def test_a_metastore_that_is_read_only_says_what_is_and_why_that_matters(what: str) -> None:
     root = Path(tempfile.mkdtemp())  # that of pytest is its user's alone
     path, made = root / "db/metastore.db", Database("d", str(root / "d"))
     try:
         _open(path).close()
         root.chmod(0o755)
-        closed, other = (path, path.parent) if what == "file" else (path.parent, path)
-        other.chmod(0o777)
+        index = path.with_name(f"{path.name}-shm")
+        if what == "index of the log":  # as one leaves it who has opened a file that was read-only
+            index.touch()
+        closed = {"file": path, "directory": path.parent}.get(what, index)
+        for one in (path, path.parent):
+            one.chmod(0o777)
         closed.chmod(0o555)
         with as_nobody(), pytest.raises(MetastoreError, match="readonly") as raised:
             _open(path).create_database(made)

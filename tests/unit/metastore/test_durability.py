@@ -15,7 +15,7 @@ from tests.metastores import table_rows
 import hiveacid
 from hiveacid.clock import SystemClock
 from hiveacid.errors import CommitOutcomeUnknownError, MetastoreError
-from hiveacid.metastore.connect import SqlMetastore, connect
+from hiveacid.metastore.connect import SqlMetastore, connect, schema_differences
 from hiveacid.metastore.sql import sqlite
 from hiveacid.model.tables import TableName, TxnId
 from hiveacid.model.transactions import LockComponent, LockState, LockType, OperationType, TxnType
@@ -50,6 +50,15 @@ def at_sync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], None]]
         monkeypatch.setattr(sqlite, "_sync", step)
 
     return install
+
+
+def test_a_look_at_the_schema_writes_nothing(
+    metastore: SqlMetastore, at_sync: Callable[[Callable[[int], None]], None]
+) -> None:
+    synced: list[int] = []
+    at_sync(synced.append)
+    assert schema_differences(metastore.database) == ()
+    assert synced == []
 
 
 def test_the_log_is_synced_after_the_commit_and_outside_of_the_writers_turn(

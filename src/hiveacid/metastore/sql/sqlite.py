@@ -190,20 +190,18 @@ class SqliteDialect(Dialect):
             ) from error
 
     def advice(self) -> str | None:
-        """What is read-only: SQLite's errors name neither the file nor its directory."""
-        effective = os.access in os.supports_effective_ids
+        """What is read-only: SQLite's errors name neither the file nor its directory, nor the two
+        beside it, which stay as they were made while the file was read-only.
+        """
         directory = str(Path(self._path).absolute().parent)
-        closed = [
-            one
-            for one in (directory, self._path)
-            if os.path.exists(one) and not os.access(one, os.W_OK, effective_ids=effective)
-        ]
+        closed = _closed(directory, self._path) or _closed(f"{self._path}-wal", f"{self._path}-shm")
         if not closed:
             return None
         return (
             f"No right to write to {' and '.join(closed)}. Who reads writes there, too: a row that "
-            "keeps the files of the snapshot from the cleaner. Make both the file and its folder "
-            "writable, or copy the file to where they are: tables stay where they lie."
+            "keeps the files of the snapshot from the cleaner. Make the file, its -wal and -shm "
+            "and its folder writable, or copy the file to where they are: tables stay where they "
+            "lie."
         )
 
     def table_names(self, channel: Channel) -> frozenset[str]:
@@ -212,6 +210,12 @@ class SqliteDialect(Dialect):
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         ).rows()
         return frozenset(str(row[0]) for row in rows)
+
+
+def _closed(*paths: str) -> list[str]:
+    effective = os.access in os.supports_effective_ids
+    there = (one for one in paths if os.path.exists(one))
+    return [one for one in there if not os.access(one, os.W_OK, effective_ids=effective)]
 
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)
