@@ -10,6 +10,7 @@ same; a key with a NULL is equal to none.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -63,7 +64,7 @@ class Keys:
         return self._joined(rows)
 
     def _joined(self, rows: pa.Table) -> tuple[Places, Places]:
-        left, right = (_without_sign_of_zero(one.select(self._on)) for one in (rows, self._keys))
+        left, right = (_spelled_alike(one.select(self._on)) for one in (rows, self._keys))
         left = left.append_column(_TARGET, pa.array(np.arange(rows.num_rows)))
         right = right.append_column(_SOURCE, pa.array(np.arange(right.num_rows)))
         try:
@@ -74,11 +75,16 @@ class Keys:
         return pairs.column(_TARGET).to_numpy(), pairs.column(_SOURCE).to_numpy()
 
 
-def _without_sign_of_zero(rows: pa.Table) -> pa.Table:
-    """-0.0 is 0.0, as for Spark; Arrow's join tells them apart."""
+def _spelled_alike(rows: pa.Table) -> pa.Table:
+    """-0.0 is 0.0, and a NaN is a NaN whatever its bits are, as for Spark; Arrow's join goes by the
+    bits.
+    """
     for place, field in enumerate(rows.schema):
         if pa.types.is_floating(field.type):
-            rows = rows.set_column(place, field, pc.add(rows.column(place), 0.0).cast(field.type))
+            column = rows.column(place)
+            nan = pa.scalar(math.nan, field.type)
+            same = pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, field.type)))
+            rows = rows.set_column(place, field, same)
     return rows
 
 

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -57,6 +58,21 @@ def test_pairs_are_those_of_equal_values(kinds: list[str], seed: int) -> None:
             if row == key and None not in row.values()
         )
         assert sorted(zip(at.tolist(), by.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_a_nan_is_every_nan_and_no_number(width: int) -> None:
+    """Intel's division 0.0 / 0.0 gives one with a sign, Java's has none."""
+    nans = {
+        32: (0x7FC00000, 0xFFC00000, 0x7FC00001),
+        64: (0x7FF8 << 48, 0xFFF8 << 48, 0x7FF << 52 | 5),
+    }
+    bits = np.array([*nans[width], 0], f"u{width // 8}")
+    values = pa.array([*bits.view(f"f{width // 8}"), None, -0.0], f"float{width}")
+    rows = pa.table({"k": values, "n": pa.array([1] * 6)})
+    at, by = Keys(rows, ["k", "n"]).matches(rows)
+    pairs = {(int(one), int(other)) for one, other in zip(at, by, strict=True)}
+    assert pairs == {(i, j) for group in ((0, 1, 2), (3, 5)) for i in group for j in group}
 
 
 def test_nothing_matches_no_keys() -> None:
