@@ -18,6 +18,7 @@ from hiveacid.compaction.cleaning_report import CleanedPath
 from hiveacid.compaction.compactor import Compactor, EmbeddedCompactor
 from hiveacid.compaction.detail import table_detail
 from hiveacid.compaction.process import ProcessRewrite
+from hiveacid.compaction.worker import Outcome
 from hiveacid.errors import CompactionError, InvalidInputError, LockError
 from hiveacid.health import HealthMethods, clean_listing, detail_listing
 from hiveacid.metastore.api import Catalog
@@ -243,23 +244,25 @@ class Compacting:
         (entry,) = self._client.metastore.show_compactions(compaction=compaction)
         entry = self._until_done(entry)
         if entry.state in (CompactionState.FAILED, CompactionState.ABORTED):
-            where = str(entry.table) + (f"/{entry.partition}" if entry.partition else "")
-            raise CompactionError(
-                f"Compaction {entry.id} of {where} has {entry.state.phrase}: {entry.error}",
-                compaction=entry.id,
-                table=str(entry.table),
-                partition=entry.partition,
-            )
+            raise _ended(entry, entry.state, entry.error)
         return entry
 
     def _until_done(self, entry: CompactionInfo) -> CompactionInfo:
-        """Wait, lending a hand: what nobody has begun, or will end, is done here."""
+        """Wait, lending a hand: what nobody has begun, or will end, is done here.
+
+        Raises:
+            CompactionError: it failed here, which the metastore could not be told yet.
+            LockError: another process does it, and takes too long.
+        """
         metastore, clock = self._client.metastore, self._client.clock
         worker = self.compactor().worker(self._awaited)
         until_s = clock.monotonic_s() + self._client.settings.compactor_wait_timeout_s
         pause_s = _PAUSE_MIN_S
         while _is_unfinished(entry):
-            if entry.state is CompactionState.INITIATED and worker.run_next(pool=entry.pool):
+            done = None
+            if entry.state is CompactionState.INITIATED:
+                done = worker.run_next(pool=entry.pool)
+            if done is not None:
                 pause_s = _PAUSE_MIN_S
             elif clock.monotonic_s() >= until_s:
                 raise LockError(
@@ -271,13 +274,28 @@ class Compacting:
                 )
             else:
                 clock.sleep_s(pause_s)
+                self._client.transactions.heartbeat.tell_again()
                 self.compactor().relieve()
                 pause_s = min(2 * pause_s, _PAUSE_MAX_S)
             found = metastore.show_compactions(compaction=entry.id)
             if not found:  # its table was dropped, or its history purged
                 return entry
             (entry,) = found
+            if done is None or done.compaction.id != entry.id or not _is_unfinished(entry):
+                continue
+            if done.outcome is Outcome.FAILED:
+                raise _ended(entry, CompactionState.FAILED, done.message)
         return entry
+
+
+def _ended(entry: CompactionInfo, state: CompactionState, why: str | None) -> CompactionError:
+    where = str(entry.table) + (f"/{entry.partition}" if entry.partition else "")
+    return CompactionError(
+        f"Compaction {entry.id} of {where} has {state.phrase}: {why}",
+        compaction=entry.id,
+        table=str(entry.table),
+        partition=entry.partition,
+    )
 
 
 def _covers(entry: CompactionInfo, request: CompactionRequest, *, upto: int) -> bool:

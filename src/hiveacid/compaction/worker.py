@@ -355,12 +355,16 @@ class Worker:
     def _mark(
         self, mark: Callable[[CompactionInfo, str], None], entry: CompactionInfo, why: str
     ) -> None:
+        def end() -> None:
+            try:
+                mark(entry, why)
+            except NotFoundError as gone:  # the table was dropped, or another worker has it
+                _LOG.info("Compaction %s ended (%s), for nobody: %s", entry.id, why, gone)
+
         try:
-            mark(entry, why)
-        except NotFoundError as gone:  # the table was dropped, or another worker has it
-            _LOG.info("Compaction %s ended (%s), and nobody waits for it: %s", entry.id, why, gone)
+            self._client.transactions.tell(end)
         except AcidError as error:
-            _LOG.warning("Compaction %s ended (%s), untold: %s", entry.id, why, error)
+            _LOG.warning("Compaction %s ended (%s), told later: %s", entry.id, why, error)
 
 
 def describe(error: BaseException) -> str:
