@@ -6,7 +6,6 @@ consumers of changes, whose files cleaners keep.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -39,13 +38,13 @@ from hiveacid.statements.values import (
     VirtualColumn,
     shortened,
 )
-from hiveacid.txn.pins import make_tags, pin_name
+from hiveacid.txn.pins import kept_ms, make_tags, pin_name
 from hiveacid.txn.view import Look, is_same
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hiveacid.reading.row_history import RowHistory
+    from hiveacid.reading.changes import RowHistory
     from hiveacid.statements.context import OpenSession
     from hiveacid.statements.select import Keep, Lease
 
@@ -290,7 +289,7 @@ class PastMethods:
             NotFoundError: no such table, or column.
             InvalidInputError: a condition that is not understood; the table has no versions.
         """
-        from hiveacid.reading.row_history import explain_row
+        from hiveacid.reading.changes import explain_row
 
         found = self.look().definition(self.table_name(table))
         context, names = self.reading_context(), (key,) if isinstance(key, str) else key
@@ -331,23 +330,6 @@ class PastMethods:
             return Past(self, AsOf(sequence=sequence))
         time_ms = moment_ms(moment)
         return Past(self, AsOf(time_ms=time_ms, sequence=own.sequence_of(time_ms=time_ms)))
-
-
-def kept_ms(retain: object) -> int | None:
-    """How long a tag is kept; None for ever.
-
-    Raises:
-        InvalidInputError: it is no duration.
-    """
-    if retain is None:
-        return None
-    kept = retain
-    if isinstance(retain, int | float) and not isinstance(retain, bool):
-        with suppress(OverflowError):
-            kept = timedelta(days=retain)
-    if not isinstance(kept, timedelta):
-        raise InvalidInputError(f"retain= is a timedelta, or a number of days, not {retain!r}")
-    return int(kept.total_seconds() * 1000)
 
 
 @checked

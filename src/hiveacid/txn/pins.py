@@ -17,7 +17,8 @@ looked at, and then it is confirmed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import (
@@ -260,3 +261,20 @@ def find_consumer(
         if one.kind is PinKind.CONSUMER and one.name == name:
             return one
     return None
+
+
+def kept_ms(retain: object) -> int | None:
+    """How long a pin is kept, as a user says it; None for ever.
+
+    Raises:
+        InvalidInputError: it is no duration.
+    """
+    if retain is None:
+        return None
+    kept = retain
+    if isinstance(retain, int | float) and not isinstance(retain, bool):
+        with suppress(OverflowError):
+            kept = timedelta(days=retain)
+    if not isinstance(kept, timedelta):
+        raise InvalidInputError(f"retain= is a timedelta, or a number of days, not {retain!r}")
+    return int(kept.total_seconds() * 1000)
