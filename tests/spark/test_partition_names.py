@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
 
+import hiveacid
 from hiveacid.errors import InvalidInputError, UnsupportedError
 
 HIVES = [
@@ -22,6 +24,33 @@ ROWS = (
     "(3, -0.05, 0.0, timestamp'1969-12-31 23:59:58.000001'),"
     "(4, 0, 0.0000001, timestamp'2024-01-01 00:00:00')"
 )
+
+
+@pytest.fixture
+def paris(spark):
+    """A session in a zone whose clocks skip an hour each year."""
+    old = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Paris")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", old)
+
+
+def test_a_partition_of_a_time_that_the_session_skips_is_no_other_one(acid, spark, paris):
+    """Spark took its row for one of the other partition, which MERGE deleted in its place."""
+    acid.sql(
+        "create table t (id int) partitioned by (ts timestamp)"
+        " stored as orc tblproperties('transactional'='true')"
+    )
+    times = [datetime(2024, 3, 31, 2, 30), datetime(2024, 3, 31, 3, 30)]
+    acid.table("t").write_arrow(pa.table({"id": pa.array([1, 2], pa.int32()), "ts": times}))
+    merge = "merge into t using (select 1 id) s on t.id = s.id when matched then delete"
+    for statement in (merge, "update t set id = id + 5 where id + 0 = 1"):
+        with pytest.raises(UnsupportedError, match="ts=2024-03-31 02:30:00, a time that Europe/P"):
+            acid.sql(statement)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert acid.sql(merge).deleted == 1
+    found = hiveacid.read_arrow(acid.table("t")).read_all().to_pylist()
+    assert found == [{"id": 2, "ts": times[1]}]
 
 
 @pytest.mark.long("layout", "spark", "statements")

@@ -16,9 +16,12 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
+from hiveacid.errors import UnsupportedError
+from hiveacid.spark.session import local_frame, shows_utc
 from hiveacid.storage.arrow_types import with_children
+from hiveacid.storage.plan.scan_plan import ScanPlan
 
 _ZONE: Final = "spark.sql.session.timeZone"
 _LOCAL_TIME: Final = "/etc/localtime"
@@ -105,6 +108,31 @@ def shown_by(spark: SparkSession, rows: pa.Table, *, moments: Collection[str]) -
         for chunks, column in zip(columns, rows.columns, strict=True)
     ]
     return pa.table(arrays, names=rows.schema.names)
+
+
+def check_partitions(spark: SparkSession, plan: ScanPlan) -> None:
+    """Rows to change are told by their partition, whose value Spark has.
+
+    Raises:
+        UnsupportedError: the session's zone skips the time of a partition: for Spark its rows are
+            those of another one.
+    """
+    table = plan.snapshot.table
+    for place, column in enumerate(table.partition_columns):
+        values = {part.part.partition.values[place] or "" for part in plan.parts} - {""}
+        if str(column.type) != "timestamp" or not values or shows_utc(spark):
+            continue
+        texts = pa.table({"text": sorted(values)})
+        clocks = local_frame(spark, texts, StructType([StructField("text", StringType())]))
+        shown = "cast(try_cast(text as timestamp) as timestamp_ntz)"
+        skipped = clocks.where(f"{shown} <> try_cast(text as timestamp_ntz)").head()
+        if skipped is not None:
+            zone = spark.conf.get(_ZONE)
+            raise UnsupportedError(
+                f"{table.name} has a partition {column.name}={skipped.text}, a time that {zone},"
+                " the session's time zone, skips: its rows cannot be told from those of another",
+                note="spark.sql.session.timeZone = UTC has all times.",
+            )
 
 
 def with_zone(batch: pa.RecordBatch, zone: str) -> pa.RecordBatch:

@@ -137,11 +137,16 @@ class Reader:
     ) -> tuple[DataFrame, bool]:
         """The rows to change, with ``ROW__ID`` and the virtual columns that are asked for, and
         whether they are few and here already.
+
+        Raises:
+            UnsupportedError: as ``check_partitions``.
         """
         from hiveacid.spark.read import read
+        from hiveacid.spark.wall_clock import check_partitions
 
         bytes_here = self.context.settings.reads_local_bytes
         spark = self.context.session()
+        check_partitions(spark, plan)
         virtual = {ROW_ID_COLUMN, *(column.value for column in asked)}
         rows = read(spark, plan, virtual=virtual, bytes_here=bytes_here)
         return rows.frame, rows.are_here
