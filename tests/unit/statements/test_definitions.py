@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, FileFormat, SortColumn, Table, TableKind, TableName
 from hiveacid.model.types import parse_type
 from hiveacid.statements.ddl.definitions import altered, checked, without
@@ -34,6 +34,13 @@ def test_a_threshold_that_is_no_such_number_is_refused(key: str, text: str) -> N
         altered(ACID, properties)
     with pytest.raises(InvalidInputError, match=f"not negative: '{text}'"):
         checked(replace(PLAIN, properties=properties))
+
+
+def test_partitions_are_called_the_same_in_every_session() -> None:
+    moment = Column("at", parse_type("timestamp with local time zone"))
+    with pytest.raises(UnsupportedError, match="would go by the time zone of the session"):
+        checked(replace(ACID, partition_columns=(moment,)))
+    assert checked(replace(ACID, columns=(moment,))).columns == (moment,)
 
 
 def test_create_completes_the_properties() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hiveacid.errors import InvalidInputError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import (
     COMPAT,
     DELTA_NUM,
@@ -59,6 +59,7 @@ def checked(table: Table) -> Table:
         InvalidInputError: 10043 (no columns but those of partitions), 10036, 10035 (repeated
             columns), 10126 (nested partition column), 10002 (unknown bucketing column), or a
             transactional property that the table cannot have.
+        UnsupportedError: a partition column is a timestamp with local time zone.
     """
     if not table.columns:
         raise InvalidInputError(
@@ -75,6 +76,14 @@ def checked(table: Table) -> Table:
                 f"Partition column must be of primitive type. Found {column.name} of type: "
                 f"{column.type}",
                 code=10126,
+                table=str(table.name),
+                column=column.name,
+            )
+        if str(column.type) == "timestamp with local time zone":
+            raise UnsupportedError(
+                f"Partition column {column.name} is a {column.type}: what a partition is called"
+                " would go by the time zone of the session",
+                note="Partition by a timestamp, a date or a string.",
                 table=str(table.name),
                 column=column.name,
             )
