@@ -406,6 +406,8 @@ def _assigned(
     values: Mapping[str, object], alias: str | None
 ) -> tuple[tuple[str, Expression], ...]:
     """Names may be in back-quotes, and stand behind the table's, as in SQL."""
+    if not values:
+        raise InvalidInputError("no column to assign: give a mapping of columns and their values")
     return tuple(
         (_column_name(name, alias), expression_given(name, value)) for name, value in values.items()
     )

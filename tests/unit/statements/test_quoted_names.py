@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hiveacid
+from hiveacid.errors import InvalidInputError
 from hiveacid.spark.session import quoted
 from hiveacid.statements.values import MatchedUpdate, NotMatchedInsert
 from hiveacid.table import equal_columns
@@ -51,3 +52,13 @@ def test_columns_that_are_assigned_may_be_quoted_and_stand_behind_the_tables_nam
         assert isinstance(update, MatchedUpdate) and isinstance(insert, NotMatchedInsert)
         assert [column for column, _ in update.assignments] == ["a.b"]
         assert insert.columns == ("id", "a.b")
+
+
+def test_an_assignment_names_a_column(tmp_path: Path) -> None:
+    url, warehouse = f"sqlite:///{tmp_path}/m.db", str(tmp_path / "wh")
+    with hiveacid.connect(None, url, warehouse=warehouse, settings=OFF) as acid:
+        table = acid.create_table("t", pa.table({"id": [1]}))
+        merge = table.merge(pa.table({"id": [1]}), on="id")
+        for call in (table.update, merge.when_matched_update, merge.when_not_matched_insert):
+            with pytest.raises(InvalidInputError, match="no column to assign"):
+                call({})

@@ -59,7 +59,6 @@ def checked(table: Table) -> Table:
         InvalidInputError: 10043 (no columns but those of partitions), 10036, 10035 (repeated
             columns), 10126 (nested partition column), 10002 (unknown bucketing column), or a
             transactional property that the table cannot have.
-        UnsupportedError: a partition column is a timestamp with local time zone.
     """
     if not table.columns:
         raise InvalidInputError(
@@ -76,14 +75,6 @@ def checked(table: Table) -> Table:
                 f"Partition column must be of primitive type. Found {column.name} of type: "
                 f"{column.type}",
                 code=10126,
-                table=str(table.name),
-                column=column.name,
-            )
-        if str(column.type) == "timestamp with local time zone":
-            raise UnsupportedError(
-                f"Partition column {column.name} is a {column.type}: what a partition is called"
-                " would go by the time zone of the session",
-                note="Partition by a timestamp, a date or a string.",
                 table=str(table.name),
                 column=column.name,
             )
@@ -109,6 +100,23 @@ def with_file_settings(table: Table) -> Table:
     named = {key.lower() for key in table.properties}
     new = {key: text for key, text in settings.items() if key not in named}
     return replace(table, properties={**table.properties, **new}) if new else table
+
+
+def check_names_of_partitions(table: Table) -> None:
+    """Of a table that is made, or whose partition columns change: Hive may have made others.
+
+    Raises:
+        UnsupportedError: a partition column is a timestamp with local time zone.
+    """
+    for column in table.partition_columns:
+        if str(column.type) == "timestamp with local time zone":
+            raise UnsupportedError(
+                f"Partition column {column.name} is a {column.type}: what a partition is called"
+                " would go by the time zone of the session",
+                note="Partition by a timestamp, a date or a string.",
+                table=str(table.name),
+                column=column.name,
+            )
 
 
 def check_columns(columns: tuple[Column, ...], partition_columns: tuple[Column, ...]) -> None:

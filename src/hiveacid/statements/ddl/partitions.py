@@ -20,7 +20,7 @@ from hiveacid.model.tables import DROPPING, Partition, Table, TableKind, TableNa
 from hiveacid.model.types import HiveType
 from hiveacid.statements.attach import admit
 from hiveacid.statements.context import DdlPlan, ExecutionContext, table_to_alter, use_write_id
-from hiveacid.statements.ddl.definitions import checked
+from hiveacid.statements.ddl.definitions import check_names_of_partitions, checked
 from hiveacid.statements.locations import (
     check_deletable,
     check_free,
@@ -270,7 +270,9 @@ def change_partition_column(
 
     def changed(now: Table) -> Table:
         keys = (new if one.name == new.name else one for one in now.partition_columns)
-        return checked(replace(now, partition_columns=tuple(keys)))
+        changed = checked(replace(now, partition_columns=tuple(keys)))
+        check_names_of_partitions(changed)
+        return changed
 
     def run(transaction: Transaction) -> None:
         use_write_id(transaction, table)

@@ -61,7 +61,11 @@ from hiveacid.statements.context import (
     table_to_alter,
     use_write_id,
 )
-from hiveacid.statements.ddl.definitions import checked, with_file_settings
+from hiveacid.statements.ddl.definitions import (
+    check_names_of_partitions,
+    checked,
+    with_file_settings,
+)
 from hiveacid.statements.locations import (
     check_deletable,
     check_free,
@@ -205,6 +209,7 @@ def create_table(
         return None
     defined, _ = take_lists(definition_of(context, statement, look))
     table = checked(defined if attached is None else attached.table)
+    check_names_of_partitions(table)
 
     def run(_: Transaction) -> Table:
         fs, path = context.files.at(table.location)
