@@ -16,7 +16,6 @@ from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedError,
 )
 from hiveacid.session import Session
 from hiveacid.tables import HiveacidTable
@@ -376,20 +375,6 @@ def test_a_table_that_is_replaced(acid: Session, spark: SparkSession) -> None:
         spark.sql("replace table nope (id int) using hiveacid")
     with pytest.raises(NotFoundError):
         spark.range(1).writeTo("nope").using("hiveacid").replace()
-
-
-def test_options_that_are_not_known_are_refused(acid: Session, spark: SparkSession) -> None:
-    frame = spark.table("emp")
-    with pytest.raises(UnsupportedError, match="option compression"):
-        frame.write.mode("append").option("compression", "zstd").saveAsTable("emp")
-    with pytest.raises(UnsupportedError, match="option wholetable"):
-        spark.read.option("wholeTable", 1).table("emp")
-    assert values(spark.read.option("versionAsOf", 1).table("emp")) == EMP
-    with pytest.raises(InvalidInputError, match="partitioned by"):
-        frame.write.mode("append").partitionBy("id").saveAsTable("emp")
-    with pytest.raises(UnsupportedError, match="another format"):
-        frame.write.format("parquet").mode("overwrite").saveAsTable("emp")
-    assert values(spark.table("emp")) == EMP
 
 
 def test_merge_into_by_a_frame(acid: Session, spark: SparkSession) -> None:

@@ -24,6 +24,7 @@ from hiveacid.errors import (
 )
 from hiveacid.session import Session
 from hiveacid.spark.session import check_strings
+from hiveacid.storage.locations import one_name
 from hiveacid.table import AcidTable
 
 if TYPE_CHECKING:
@@ -56,9 +57,24 @@ def store(
 ) -> None:
     """Append rows to a table, or let them take the place of all rows, of the partitions that they
     go to, or of those that meet a condition.
+
+    Raises:
+        InvalidInputError: options that do not go together, or have no such value.
     """
     evolve = _flag(options, "mergeSchema")
     where = options.get("replaceWhere")
+    if where is not None and not overwrite:
+        raise InvalidInputError(
+            "replaceWhere says which rows an overwrite replaces, and this only adds rows",
+            note="mode('overwrite') replaces rows.",
+            option="replaceWhere",
+        )
+    mode = options.get("partitionOverwriteMode", "").lower()
+    if mode not in ("", "static", "dynamic"):
+        raise InvalidInputError(
+            f"partitionOverwriteMode is static or dynamic, not {mode!r}",
+            option="partitionOverwriteMode",
+        )
     app_id, version = options.get("txnAppId"), options.get("txnVersion")
     if (app_id is None) is not (version is None) or not (version or "0").isdigit():
         raise InvalidInputError("txnAppId and txnVersion, a whole number, belong together")
@@ -69,9 +85,8 @@ def store(
         elif where is not None:
             replace_where(on, frame, where, evolve=evolve)
         else:
-            mode = options.get("partitionOverwriteMode") or acid.spark.conf.get(_DYNAMIC)
-            whole = str(mode).lower() != "dynamic"
-            on.overwrite(frame, by_name=by_name, evolve=evolve, whole=whole)
+            parts = mode or str(acid.spark.conf.get(_DYNAMIC)).lower()
+            on.overwrite(frame, by_name=by_name, evolve=evolve, whole=parts != "dynamic")
 
     if acid.in_transaction or (where is None and app_id is None):
         if app_id is not None:
@@ -217,6 +232,7 @@ class _Writer(Told):
                     f"{ours.name} is partitioned by ({', '.join(keys)}), not ({', '.join(wanted)})",
                     table=str(ours.name),
                 )
+            _check_place(ours, options.get("path"))
             overwrite = self._mode == "overwrite"
             store(ours, self._acid, self._owner, overwrite=overwrite, options=options)
         elif self._mode != "ignore":
@@ -236,6 +252,18 @@ class _Writer(Told):
             buckets=buckets,
             location=None if path is None else location_of(path),
             or_replace=ours is not None,
+        )
+
+
+def _check_place(ours: AcidTable, path: str | None) -> None:
+    """As Spark, which writes to no other place than a table's own."""
+    place = ours.definition.location
+    if path is not None and one_name(location_of(path)) != one_name(place):
+        raise InvalidInputError(
+            f"The location of the existing table {ours.name} is {place}."
+            f" It doesn't match the specified location {path}.",
+            table=str(ours.name),
+            path=path,
         )
 
 
