@@ -18,6 +18,7 @@ from hiveacid.cli.output import (
     app,
     json_option,
     metastore_option,
+    named,
     open_metastore,
     open_session,
     pairs,
@@ -48,7 +49,7 @@ _TXN_COLUMNS = (
 
 
 @app.command()
-@click.argument("path")
+@click.argument("path", callback=named)
 @click.option("--name", required=True, metavar="TABLE", help="What the table will be called.")
 @click.option("--valid-write-ids", metavar="TEXT", help="Hive's list of the table's write ids.")
 @click.option("--valid-txns", metavar="TEXT", help="Hive's list of transactions.")
@@ -84,7 +85,7 @@ def attach(
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @metastore_option
 @json_option
 def detach(table: str, url: str | None, as_json: bool) -> None:
@@ -224,7 +225,7 @@ def _print_version(url: str, opening: str) -> None:
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @click.option("--partition", metavar="P=X/Q=Y", help="As SHOW PARTITIONS prints it.")
 @click.option("--major", is_flag=True, help="Into one base [default].")
 @click.option("--minor", is_flag=True, help="Deltas into one, the base stays.")
@@ -264,7 +265,7 @@ def compact(
 
 
 @app.command()
-@click.argument("table", required=False)
+@click.argument("table", callback=named, required=False)
 @click.option("--dry-run", is_flag=True, help="Only say what would go, and why the rest stays.")
 @click.option(
     "--retain-hours",
@@ -289,7 +290,7 @@ def compactions() -> None:
 
 
 @compactions.command("list")
-@click.argument("table", required=False)
+@click.argument("table", callback=named, required=False)
 @click.option("--status", metavar="TEXT", help="Only these: initiated, working, failed, ...")
 @click.option("--type", "kind", metavar="TEXT", help="Only these: major, minor, rebalance.")
 @click.option("--pool", metavar="NAME", help="Only those of this pool.")
@@ -312,7 +313,7 @@ def list_compactions(
 
 
 @compactions.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @metastore_option
 @json_option
 def why(table: str, url: str | None, as_json: bool) -> None:

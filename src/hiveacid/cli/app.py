@@ -20,6 +20,7 @@ from hiveacid.cli.output import (
     format_option,
     json_option,
     metastore_option,
+    named,
     open_session,
     pairs,
     print_answer,
@@ -107,7 +108,7 @@ def sql(
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @click.option(
     "--format",
     "form",
@@ -180,7 +181,7 @@ def metrics(url: str | None) -> None:
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @metastore_option
 @json_option
 def describe(table: str, url: str | None, as_json: bool) -> None:
@@ -195,7 +196,7 @@ def describe(table: str, url: str | None, as_json: bool) -> None:
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N.")
 @metastore_option
 @json_option
@@ -210,7 +211,7 @@ def history(table: str, limit: int | None, url: str | None, as_json: bool) -> No
 
 
 @app.command("explain-row")
-@click.argument("table")
+@click.argument("table", callback=named)
 @click.option("--where", metavar="TEXT", required=True, help="Which rows: a condition.")
 @click.option("--key", metavar="COLUMNS", help="These tell a row, with commas between.")
 @metastore_option
@@ -245,7 +246,7 @@ def undo(transaction: int, key: str | None, url: str | None, as_json: bool) -> N
 
 
 @app.command()
-@click.argument("table", required=False)
+@click.argument("table", callback=named, required=False)
 @metastore_option
 @json_option
 def tags(table: str | None, url: str | None, as_json: bool) -> None:
@@ -254,7 +255,7 @@ def tags(table: str | None, url: str | None, as_json: bool) -> None:
 
 
 @app.command()
-@click.argument("table", required=False)
+@click.argument("table", callback=named, required=False)
 @metastore_option
 @json_option
 def consumers(table: str | None, url: str | None, as_json: bool) -> None:
@@ -275,7 +276,7 @@ def _print_pins(kind: str, table: str | None, url: str | None, *, as_json: bool)
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @click.option("--where", metavar="TEXT", help="Delete these rows first; else no row is deleted.")
 @click.option("--wait", type=click.FloatRange(0), metavar="S", help="For who needs the files.")
 @click.option("--drop-pins", is_flag=True, help="Drop the tags and consumers in the way.")

@@ -19,6 +19,7 @@ from hiveacid.cli.output import (
     format_option,
     json_option,
     metastore_option,
+    named,
     open_metastore,
     open_session,
     print_rows,
@@ -48,7 +49,7 @@ class _Reader:
 
 
 @app.command()
-@click.argument("target", metavar="PATH|TABLE")
+@click.argument("target", callback=named, metavar="PATH|TABLE")
 @click.option(
     "--valid-write-ids", metavar="TEXT", help="Hive's list, table:hwm:minOpen:open:aborted."
 )
@@ -93,7 +94,7 @@ def ls(
 
 
 @app.command()
-@click.argument("target", metavar="PATH|TABLE")
+@click.argument("target", callback=named, metavar="PATH|TABLE")
 @click.option("--columns", metavar="A,B", help="Only these columns.")
 @click.option("--filter", "condition", metavar="TEXT", help="A condition, as in WHERE.")
 @click.option("--partitions", metavar="TEXT", help="A condition on partition columns.")
@@ -135,7 +136,7 @@ def read(
 
 
 @app.command()
-@click.argument("file")
+@click.argument("file", callback=named)
 def dump(file: str) -> None:
     """Print the row events of one ORC FILE, a JSON object a line."""
     from hiveacid.reading.export import dump
@@ -267,7 +268,7 @@ def _rows(reader: object, limit: int | None) -> Iterator[tuple[object, ...]]:
 
 
 @app.command()
-@click.argument("table")
+@click.argument("table", callback=named)
 @click.option("--since", metavar="VERSION", help="After this version, or this time.")
 @click.option("--until", metavar="VERSION", help="Up to this version, or this time; else all.")
 @click.option("--key", metavar="COLUMNS", help="Pair updates by these, with commas between.")

@@ -184,6 +184,17 @@ _NOT_IN_SQL: Final = (
 """The same of what statements say in SQL, for commands that are not written in it."""
 
 
+def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Of an argument, as click calls it: the name of a table, or a place.
+
+    Raises:
+        click.BadParameter: it is empty, as a variable of the shell is that is not set.
+    """
+    if value == "":
+        raise click.BadParameter("it is empty", ctx, param)
+    return value
+
+
 class Commands(click.Group):
     """Spells errors of ours as a command line does."""
 
@@ -257,7 +268,7 @@ def app() -> None:
 def pairs(texts: tuple[str, ...], *, option: str) -> dict[str, str]:
     """``NAME=VALUE`` texts by name."""
     for text in texts:
-        if "=" not in text:
+        if "=" not in text.lstrip("="):
             raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint=f"'{option}'")
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -38,6 +39,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, project: Path) -> Path:
         ("sql -e SELEC --metastore {url}", 1, "line 1:0 cannot recognize input"),
         ("sql -e SET --metastore {url} --warehouse /other", 1, "leave --warehouse out"),
         ("sql -e SET --metastore {url} --arg x", 2, "'x' is not NAME=VALUE"),
+        ("sql -e SET --metastore {url} --hivevar =1", 2, "'=1' is not NAME=VALUE"),
+        ("read '' --metastore {url}", 2, "Invalid value for 'PATH|TABLE': it is empty"),
+        ("clean '' --metastore {url}", 2, "Invalid value for '[TABLE]': it is empty"),
+        ("dump ''", 2, "Invalid value for 'FILE': it is empty"),
         ("sql -f {root} --metastore {url}", 2, "is a directory"),
         ("sql -f {root}/latin.sql --metastore {url}", 2, "latin.sql is not text in UTF-8"),
         ("attach {root}/gap --name g --metastore {url}", 1, "or --accept-all-write-ids to read"),
@@ -85,7 +90,7 @@ def test_a_mistake_is_told_in_the_words_of_the_command_line(
 ) -> None:
     monkeypatch.delenv("HIVEACID_METASTORE", raising=False)
     names = {"root": str(place), "url": f"sqlite:///{place}/m.db"}
-    done = run(*command.format(**names).split())
+    done = run(*shlex.split(command.format(**names)))
     assert done.returncode == status, done.stdout + done.stderr
     assert said.format(**names) in done.stderr
     assert "Traceback" not in done.stderr and done.stdout == ""
