@@ -283,7 +283,8 @@ class Compacting:
             (entry,) = found
             if done is None or done.compaction.id != entry.id or not _is_unfinished(entry):
                 continue
-            if done.outcome is Outcome.FAILED:
+            is_anothers = entry.worker != done.compaction.worker  # who took it for abandoned
+            if done.outcome is Outcome.FAILED and not is_anothers:
                 raise _ended(entry, CompactionState.FAILED, done.message)
         return entry
 

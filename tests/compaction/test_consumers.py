@@ -32,7 +32,9 @@ from hiveacid.model.history import PinKind
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 
-pytestmark = pytest.mark.long("compaction", "metastore", "past", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "past", "storage", "txn"
+)
 
 KINDS = ["insert"] * 3 + ["delete"] * 2 + ["overwrite"]
 

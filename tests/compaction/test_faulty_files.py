@@ -10,7 +10,7 @@ from hiveacid.compaction.worker import Outcome
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.testing import Fault, FaultyFiles, ScriptedFaults
 
-pytestmark = pytest.mark.long("compaction", "metastore", "storage", "txn")
+pytestmark = pytest.mark.long("compaction", "layout", "metastore", "model", "storage", "txn")
 
 FAULTS = pytest.mark.parametrize("fault", list(Fault), ids=lambda one: one.value)
 

@@ -18,7 +18,7 @@ from hiveacid.compaction.worker import Outcome, Step
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.transactions import TxnState
 
-pytestmark = pytest.mark.long("compaction", "metastore", "storage", "txn")
+pytestmark = pytest.mark.long("compaction", "layout", "metastore", "model", "storage", "txn")
 
 
 def die(world: World, point: str) -> None:

@@ -13,7 +13,7 @@ import hiveacid
 from hiveacid.errors import MetastoreError
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("compaction", "metastore", "storage", "txn")
+pytestmark = pytest.mark.long("compaction", "layout", "metastore", "model", "storage", "txn")
 
 
 def lost_commit(world: World, table: str, name: str, partition: str = "") -> Path:

@@ -26,7 +26,9 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 
-pytestmark = pytest.mark.long("compaction", "metastore", "purging", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "purging", "storage", "txn"
+)
 
 PLAIN = (
     "stored as orc tblproperties ('transactional'='true','orc.compress'='NONE',"

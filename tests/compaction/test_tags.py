@@ -38,7 +38,9 @@ from hiveacid.model.ids import ValidWriteIdList
 from hiveacid.model.tables import WriteId
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("compaction", "metastore", "past", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "past", "storage", "txn"
+)
 
 KINDS = ["insert"] * 3 + ["overwrite"] + ["delete"] * 2
 

@@ -22,7 +22,9 @@ from hiveacid.statements.context import Bound, locked
 from hiveacid.statements.job import Reader
 from hiveacid.statements.select import needs
 
-pytestmark = pytest.mark.long("compaction", "metastore", "past", "statements", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "past", "statements", "storage", "txn"
+)
 
 Rows = list[tuple[Any, ...]]
 

@@ -22,7 +22,9 @@ from hiveacid.errors import (
 from hiveacid.model.compactions import CompactionType
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("compaction", "metastore", "past", "statements", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "past", "statements", "storage", "txn"
+)
 
 State = dict[int, str]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.compaction.world import (
 
 import hiveacid
 from hiveacid.compaction.worker import NOT_ENOUGH, Outcome, Step
-from hiveacid.errors import CompactionError, MetastoreError, StorageError
+from hiveacid.errors import MetastoreError, StorageError
 from hiveacid.layout.compaction import RewritePlan
 from hiveacid.model.compactions import CompactionState, CompactionType
 from hiveacid.model.tables import Partition, TableName
@@ -449,33 +448,6 @@ def test_a_metastore_that_fails_just_after_the_claim_fails_the_entry(
     assert world.compact(MAJOR, reached=break_it).outcome is Outcome.FAILED
     assert world.states() == [CompactionState.FAILED]
     assert world.compact(MAJOR).outcome is Outcome.COMPACTED
-
-
-def test_who_waits_hears_of_a_failure_that_the_metastore_cannot_be_told(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _three_deltas(world)
-    before = world.rows()
-    full = [True]
-
-    def unless_full(step: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*given: Any, **named: Any) -> Any:
-            if full:
-                raise MetastoreError("disk is full")
-            return step(*given, **named)
-
-        return run
-
-    metastore = type(world.client.metastore)
-    for name in ("open_txns", "mark_failed"):
-        monkeypatch.setattr(metastore, name, unless_full(getattr(metastore, name)))
-    with pytest.raises(CompactionError, match="has failed: disk is full"):
-        world.acid.table("t").compact("major", wait=True)
-    assert world.states() == [CompactionState.WORKING]
-    full.clear()
-    (entry,) = world.acid.table("t").compact("major", wait=True)
-    assert world.states() == [CompactionState.FAILED, CompactionState.READY_FOR_CLEANING]
-    assert (entry.state, world.rows()) == (CompactionState.READY_FOR_CLEANING, before)
 
 
 def test_nothing_to_claim_is_none(world: World) -> None:

@@ -31,7 +31,7 @@ from hiveacid.model.compactions import format_map
 from hiveacid.model.transactions import TxnState
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("metastore", "statements", "txn")
+pytestmark = pytest.mark.long("compaction", "metastore", "model", "statements", "txn")
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 

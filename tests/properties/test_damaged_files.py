@@ -34,7 +34,7 @@ from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.orc.tail import read_tail
 from hiveacid.storage.target import FileKind
 
-pytestmark = pytest.mark.long("reading", "storage")
+pytestmark = pytest.mark.long("model", "reading", "storage")
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 FS, _ = Files().at("/")

@@ -14,7 +14,7 @@ import hiveacid
 from hiveacid.model.commits import row_count
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("statements", "transaction", "txn")
+pytestmark = pytest.mark.long("metastore", "session", "statements", "storage", "transaction", "txn")
 
 Key = tuple[int, str]
 State = dict[Key, str]

@@ -21,7 +21,9 @@ from hiveacid.statements.context import Bound, DdlPlanner
 from hiveacid.txn.view import Look
 from hiveacid.txn.waiting import wait_for_lock as wait
 
-pytestmark = pytest.mark.long("compaction", "metastore", "statements", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "statements", "storage", "txn"
+)
 
 ROOMS = ("txn", "metastore", "statements", "compaction")
 

@@ -22,7 +22,9 @@ from hiveacid.statements import select
 from hiveacid.txn import view
 from hiveacid.txn.unit import UnitOfWork
 
-pytestmark = pytest.mark.long("compaction", "metastore", "past", "storage", "txn")
+pytestmark = pytest.mark.long(
+    "compaction", "layout", "metastore", "model", "past", "storage", "txn"
+)
 
 ROOMS = ("txn", "metastore", "statements", "compaction", "storage", "layout")
 

@@ -27,7 +27,7 @@ from hiveacid.session import Session
 VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 pytestmark = [
     pytest.mark.skipif(VERSION < (4, 0), reason="PySpark 3.5 has no data sources in Python"),
-    pytest.mark.long("connectors", "spark", "storage", "streams", "txn"),
+    pytest.mark.long("connectors", "metastore", "session", "spark", "storage", "streams", "txn"),
 ]
 limited = pytest.mark.skipif(VERSION < (4, 2), reason="limits came with PySpark 4.2")
 FEED = {"readChangeFeed": "true"}

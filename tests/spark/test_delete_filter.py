@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from hiveacid.session import Session
 from hiveacid.spark import delete_filter, native_read, session
 
-pytestmark = pytest.mark.long("spark", "storage")
+pytestmark = pytest.mark.long("layout", "model", "spark", "storage")
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 Rows = Callable[[str], list[tuple[Any, ...]]]

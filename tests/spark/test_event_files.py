@@ -11,7 +11,7 @@ import pytest
 
 from hiveacid.spark import arrow_read, delete_filter, native_read
 
-pytestmark = pytest.mark.long("spark", "storage")
+pytestmark = pytest.mark.long("layout", "model", "spark", "storage")
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 COLUMNS = (

@@ -20,7 +20,7 @@ from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.settings import Settings
 
-pytestmark = pytest.mark.long("session", "spark", "statements", "txn")
+pytestmark = pytest.mark.long("metastore", "session", "spark", "statements", "txn")
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 SETTINGS = Settings(retention_s=0, reads_local_bytes=0, compactor_auto="off")

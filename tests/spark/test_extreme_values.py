@@ -34,7 +34,9 @@ from hiveacid.storage.orc.tail import read_tail, rewrite_tail
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.target import FileKind
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 FS = Files().at("/")[0]
 EPOCH = datetime.datetime(1970, 1, 1)

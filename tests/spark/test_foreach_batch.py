@@ -26,7 +26,9 @@ from hiveacid.errors import (
 from hiveacid.session import Session
 from hiveacid.transaction import AcidTransaction
 
-pytestmark = pytest.mark.long("connectors", "spark", "statements", "streams", "table")
+pytestmark = pytest.mark.long(
+    "connectors", "metastore", "session", "spark", "statements", "streams", "table"
+)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from hiveacid.storage.orc.bucket_writer import BucketFileWriter
 from hiveacid.storage.plan.planning import plan_scan
 from hiveacid.storage.target import FileKind
 
-pytestmark = pytest.mark.long("reading", "spark", "storage")
+pytestmark = pytest.mark.long("layout", "model", "reading", "spark", "storage")
 
 _TABLES = Path(__file__).parents[1] / "golden" / "tables.py"
 

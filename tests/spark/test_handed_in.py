@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 pl = pytest.importorskip("polars")
 ACID = "stored as orc tblproperties ('transactional'='true')"

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 FULL: Final = "stored as orc tblproperties ('transactional'='true')"
 SOME: Final = "'transactional'='true', 'transactional_properties'='insert_only'"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("spark", "storage")
+pytestmark = pytest.mark.long("layout", "model", "spark", "storage")
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 BY_TASKS, BY_PLAN, AFTER_ALL = "read by the tasks", "left by the plan", "left by a task"

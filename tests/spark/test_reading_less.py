@@ -12,7 +12,9 @@ from tests.spark.running import jobs_begun
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 ARROW_FRAMES = int(pyspark.__version__.partition(".")[0]) >= 4
 here = pytest.mark.skipif(not ARROW_FRAMES, reason="PySpark 3.5 takes no Arrow table")

@@ -15,7 +15,9 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.tails import tail_of
 from hiveacid.storage.plan import scan_plan
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 BASIC = '{"BASIC_STATS":"true"}'

@@ -14,7 +14,9 @@ from hiveacid import functions
 from hiveacid.errors import SparkNeededError
 from hiveacid.session import Session
 
-pytestmark = pytest.mark.long("connectors", "session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "connectors", "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 IS_OLD = pyspark.__version__.startswith("3.")
 needs_spark_4 = pytest.mark.skipif(IS_OLD, reason="columns of a table came with PySpark 4")

@@ -13,7 +13,9 @@ from pyspark.sql import functions as F
 import hiveacid
 from hiveacid.errors import ConversionError, UnsupportedError
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 TYPES = {

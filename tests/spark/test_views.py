@@ -13,7 +13,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 
-pytestmark = pytest.mark.long("spark", "sql", "statements")
+pytestmark = pytest.mark.long("model", "reading", "spark", "sql", "statements")
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 

@@ -6,7 +6,9 @@ import pytest
 
 from hiveacid.errors import UnsupportedError
 
-pytestmark = pytest.mark.long("session", "spark", "sql", "statements", "storage")
+pytestmark = pytest.mark.long(
+    "model", "reading", "session", "spark", "sql", "statements", "storage"
+)
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 

@@ -10,8 +10,14 @@ first.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from contextlib import suppress
+from typing import Final
+
+_OF_OUTPUT: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a file says that can take no more, whose name nobody knows."""
 
 
 def main() -> None:
@@ -19,19 +25,23 @@ def main() -> None:
     from hiveacid.cli.app import app
     from hiveacid.errors import AcidError
 
+    if any(0xDC80 <= ord(letter) <= 0xDCFF for text in sys.argv for letter in text):
+        print(f"error: an argument is no text in {sys.getfilesystemencoding()}", file=sys.stderr)
+        sys.exit(2)
     try:
         try:
             app(prog_name="hiveacid")
+        except AcidError as error:
+            with suppress(OSError, UnicodeEncodeError):  # which is told after it
+                _flush()
+            print(f"error: {error}", file=sys.stderr)
+            for note in getattr(error, "__notes__", ()):
+                print(f"  {note}", file=sys.stderr)
+            sys.exit(1)
         finally:
-            sys.stdout.flush()
-    except AcidError as error:
-        sys.stdout.flush()
-        print(f"error: {error}", file=sys.stderr)
-        for note in getattr(error, "__notes__", ()):
-            print(f"  {note}", file=sys.stderr)
-        sys.exit(1)
+            _flush()
     except (OSError, UnicodeEncodeError) as error:
-        if getattr(error, "filename", None) is not None:
+        if isinstance(error, OSError) and (error.filename or error.errno not in _OF_OUTPUT):
             raise
         # Of a reader (head, less) that has gone there is nothing to tell.
         if not isinstance(error, BrokenPipeError):
@@ -39,3 +49,8 @@ def main() -> None:
         # Keep the interpreter from flushing once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # which Python has not where it was closed
+        sys.stdout.flush()

@@ -64,3 +64,21 @@ def test_output_that_cannot_be_written_is_one_line(
     assert done.stderr.startswith("error: the output cannot be written: "), done.stderr
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+def _shell(text: str, *arguments: bytes | str) -> subprocess.CompletedProcess[str]:
+    """A command line of the shell in which ``hiveacid`` is ours."""
+    ours = f'hiveacid() {{ "{sys.executable}" -m hiveacid.cli "$@"; }}; {text}'
+    command = ["sh", "-c", ours, "sh", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_an_output_that_is_closed_is_no_error() -> None:
+    closed = _shell("hiveacid --version >&-")
+    assert (closed.returncode, closed.stderr) == (0, "")
+
+
+def test_an_argument_that_is_no_text_is_not_taken_for_output() -> None:
+    done = _shell('hiveacid read "$1"', b"x\xff.csv")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: an argument is no text in utf-8"), done.stderr

@@ -47,7 +47,10 @@ from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.target import WrittenFile
 from hiveacid.testing import ManualClock
 
-pytestmark = [pytest.mark.slow, pytest.mark.long("cli", "compacting", "compaction")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long("cli", "compacting", "compaction", "metastore", "session", "storage", "txn"),
+]
 
 
 @pytest.fixture
