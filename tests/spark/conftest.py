@@ -48,6 +48,16 @@ def _connected(spark: SparkSession, root: Path) -> Session:
 
 
 @pytest.fixture
+def paris(spark: SparkSession) -> Iterator[None]:
+    """A session in a zone whose clocks skip an hour each year."""
+    old = spark.conf.get("spark.sql.session.timeZone")
+    assert old is not None
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Paris")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", old)
+
+
+@pytest.fixture
 def rows(acid: Session) -> Callable[[str], list[tuple[Any, ...]]]:
     """The rows of a query, sorted by their text."""
 

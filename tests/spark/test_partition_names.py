@@ -26,15 +26,6 @@ ROWS = (
 )
 
 
-@pytest.fixture
-def paris(spark):
-    """A session in a zone whose clocks skip an hour each year."""
-    old = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Paris")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", old)
-
-
 def test_a_partition_of_a_time_that_the_session_skips_is_no_other_one(acid, spark, paris):
     """Spark took its row for one of the other partition, which MERGE deleted in its place."""
     acid.sql(

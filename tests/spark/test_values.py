@@ -68,15 +68,6 @@ def ansi(spark, request):
     spark.conf.set("spark.sql.ansi.enabled", old)
 
 
-@pytest.fixture
-def paris(spark):
-    """A session in a zone whose clocks skip an hour each year."""
-    old = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Paris")
-    yield
-    spark.conf.set("spark.sql.session.timeZone", old)
-
-
 @BOTH
 def test_all_types_survive_insert_update_and_merge(acid, spark, ansi, tmp_path):
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())

@@ -20,7 +20,7 @@ from pyspark.sql import types as t
 
 from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.layout.directories import DEFAULT_PARTITION, default_partition_value
-from hiveacid.model.readable import BLANKS, CLOCK, DAY
+from hiveacid.model.moment_texts import BLANKS, CLOCK, DAY
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
     INTEGER_BITS,
@@ -262,7 +262,7 @@ _USUAL: Final = {
 
 
 def _moment(name: str, kind: str) -> str:
-    """A text as a date or wall clock, as ``model/readable.py``. A cast takes '2020' for its
+    """A text as a date or wall clock, as ``model/moment_texts.py``. A cast takes '2020' for its
     first day, and a time in a zone for that moment; it is used, and quicker, for texts of the usual
     form.
     """

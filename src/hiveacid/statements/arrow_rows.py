@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
-from hiveacid.model.readable import day_of, decimal_text, wall_clock_of
+from hiveacid.model.moment_texts import day_of, wall_clock_of
+from hiveacid.model.readable import decimal_text
 from hiveacid.model.tables import Column, Table
 from hiveacid.model.types import (
     INTEGER_BITS,

@@ -45,8 +45,9 @@ from hiveacid.settings_parts import parse_seconds
 from hiveacid.storage.failures import Retries
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.stores import s3_of_settings
+from hiveacid.txn.heartbeat import Heartbeat
 from hiveacid.txn.transaction import Transaction
-from hiveacid.txn.waiting import Heartbeat, wait_for_lock
+from hiveacid.txn.waiting import wait_for_lock
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")

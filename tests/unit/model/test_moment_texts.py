@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiveacid.model.readable import day_of, wall_clock_of
+from hiveacid.model.moment_texts import day_of, wall_clock_of
 
 _DAY = "2020-01-02"
 
