@@ -16,6 +16,7 @@ chosen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -157,6 +158,9 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
             spark.catalog.dropTempView(name)
 
 
+_JOINED_SUBQUERY: Final = re.compile(r"\b(?:in|exists)\s*\(\s*(?:select|with)\b", re.IGNORECASE)
+
+
 def query_frame(reader: Reader, query: Query) -> DataFrame:
     """A query as a reader's transaction sees the tables.
 
@@ -169,7 +173,8 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
         raise UnsupportedError("QUALIFY needs PySpark 4", note=note)
     if not query.tables:
         return spark.sql(query.text)
-    given = reader.relations(query.tables)
+    joins = _JOINED_SUBQUERY.search(query.text) is not None
+    given = reader.relations(query.tables, subqueries=joins)
     by_spark = partial(_frame, spark, query, given)
     answer = None
     if query.lookup is not None:
