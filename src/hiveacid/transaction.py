@@ -111,7 +111,8 @@ class AcidTransaction(AbstractContextManager["AcidTransaction"]):
         Raises:
             TransactionError: the transaction is not open.
             NotFoundError: no such table.
-            InvalidInputError: the batches before of the checkpoint went to another table.
+            InvalidInputError: the batches before of the checkpoint went to another table, or it
+                is older than what the table has of it.
             UnsupportedError: the metastore is a service of Hive.
         """
         self._unit.require_open()
@@ -121,6 +122,15 @@ class AcidTransaction(AbstractContextManager["AcidTransaction"]):
         here = [one.number for one in last if one.is_in(definition)]
         pending = self._unit.txn.pending.batches
         begun = [one.number for one in pending if one.app_id == app_id and one.is_in(definition)]
+        if checkpoint and any(one > number for one in here):
+            raise InvalidInputError(
+                f"Batch {number} of {app_id} is older than the last one in {name}, {max(here)}: the"
+                " checkpoint is an older copy, or a new one, and what its next batches bring beside"
+                " rows that are there would be left out",
+                table=str(name),
+                note="A query of a new checkpoint has a name of its own, and so needs its app_id,"
+                " if any; rows that are there and that its source has again would be there twice.",
+            )
         if any(one >= number for one in (*here, *begun)):
             return False
         if checkpoint and not here and number > 0 and last:

@@ -104,6 +104,18 @@ def test_numbers_of_a_name_are_those_of_each_table(acid: Session) -> None:
     assert not batch(acid, "job", 10, "t")
 
 
+def test_a_checkpoint_that_is_older_than_the_table_is_refused(acid: Session) -> None:
+    """Its next batch has a number that is there, and rows that are not."""
+    for number in range(4):
+        assert batch(acid, "query", number, "t", checkpoint=True)
+    for number in (0, 2):
+        with pytest.raises(InvalidInputError, match=f"Batch {number} of query is older .*t, 3"):
+            batch(acid, "query", number, "t", checkpoint=True)
+    assert not batch(acid, "query", 3, "t", checkpoint=True)
+    assert batch(acid, "query", 4, "t", checkpoint=True)
+    assert ids(acid, "t") == [0, 1, 2, 3, 4]
+
+
 def test_a_table_of_the_name_is_not_the_one_that_the_batches_went_to(acid: Session) -> None:
     for number in range(3):
         assert batch(acid, "query", number, "t", checkpoint=True)

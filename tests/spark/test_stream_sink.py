@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree, rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -89,6 +90,23 @@ def test_a_batch_that_comes_again_is_left_out(
     assert rows("select id, p from t") == [(1, 1), (2, 2), (3, 1), (4, 2)]
     assert "OPEN" not in str(acid.sql("show transactions").collect())
     assert not list((tmp_path / "wh").rglob("*staging*"))
+
+
+def test_a_checkpoint_that_was_restored_from_an_older_copy_loses_no_rows(
+    acid: Session, stream: Stream, rows: Callable[[str], list[Any]], tmp_path: Path
+) -> None:
+    acid.sql(f"create table t (id int, p int) {ACID}")
+    stream.feed([(1, 1)])
+    assert stream.run("t") == [0]
+    copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    stream.feed([(2, 2)], [(3, 3)])
+    assert stream.run("t") == [1, 2]
+    rmtree(tmp_path / "checkpoint")
+    copytree(tmp_path / "copy", tmp_path / "checkpoint")
+    stream.feed([(4, 4)])
+    with pytest.raises(Exception, match=r"Batch 1 of .* is older than the last one in .*t, 2"):
+        stream.run("t")
+    assert rows("select id from t") == [(1,), (2,), (3,)]
 
 
 @pytest.mark.long("connectors", "statements", "txn")
