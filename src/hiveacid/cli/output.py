@@ -195,6 +195,10 @@ def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
+_INTERRUPTED: Final = 130
+"""The exit status of what Ctrl-C ended, as shells have it."""
+
+
 class Commands(click.Group):
     """Spells errors of ours as a command line does."""
 
@@ -206,6 +210,9 @@ class Commands(click.Group):
         """
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print("error: interrupted", file=sys.stderr)
+            ctx.exit(_INTERRUPTED)
         except AcidError as error:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
             names = {} if command is None else _options(command)
