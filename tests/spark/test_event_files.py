@@ -35,7 +35,6 @@ QUERIES = (
     "select x.a, y.st.z, y.c from {} x join {} y on x.a = y.b where y.u is not null",
     "select a, e.p from {} lateral view explode(ar) z as e where e.q % 2 = 0",
     "select a from {} v where exists (select 1 from {} w where w.b = v.c and w.st.x > 10)",
-    "select c from {} v where b in (select b from {} w where w.a > 20 group by b)",
     "select s from (select s, b, row_number() over (partition by a % 3 order by b desc) n from {})"
     " where n < 5",
     "select b from {} where a < 9 union all select c from {} where c > (select avg(c) from {})",

@@ -137,27 +137,3 @@ def test_exists_by_a_field_of_a_struct_reads_wide_tables(acid, rows):
         assert len(rows(f"select id, b from t where not exists {inner}")) >= 7
         acid.sql(step)
     assert len(rows(f"select id, b from t where not exists {inner} or c = 'c'")) == 8
-
-
-@pytest.mark.jvm
-@pytest.mark.parametrize("chosen", ["k in", "k not in", "exists", "not exists"])
-def test_a_subquery_that_becomes_a_join_sends_columns_and_no_struct(acid, spark, chosen):
-    """Sorting and sending ``row`` costs more: TPC-H 18 took 1.19 of flat ORC's time, and 1.02."""
-    acid.sql(f"create table l (k bigint, q int, c string) {ACID}")
-    acid.sql("insert into l select id div 4, id % 50, 'c' from range(999)")
-    acid.sql("select * from l").createOrReplaceTempView("seen_l")
-    inner = "select k from {t} group by k having sum(q) > 150"
-    if chosen.endswith("exists"):
-        inner = f"select 1 from ({inner}) i where i.k = o.k"
-    text = f"select k, sum(q) from {{t}} o where {chosen} ({inner}) group by k"
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    try:
-        frame = acid.sql(text.format(t="l"))
-        plan = frame._jdf.queryExecution().executedPlan().toString()
-        rows = sorted(frame.collect())
-        assert rows == sorted(spark.sql(text.format(t="seen_l")).collect())
-    finally:
-        spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    assert 0 < len(rows) < 250
-    sorts = [line for line in plan.splitlines() if "Sort [" in line or "hashpartitioning" in line]
-    assert "FileScan orc [row#" in plan and not [line for line in sorts if "row#" in line], plan

@@ -11,7 +11,7 @@ missing between our listing and Spark's must be an error, not rows that come bac
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Final
@@ -71,19 +71,11 @@ _BY_NUMBER: Final = {
 those that it needs. It writes these in the place of the first: so ORC, which looks at the second
 later, finds no "true" in it, and looks the fields of ``row`` up by their names."""
 _GUARD: Final = t.StructField(
-    "__hiveacid_guard", t.MapType(t.BooleanType(), t.ArrayType(t.BooleanType()))
+    "__hiveacid_guard", t.MapType(t.BinaryType(), t.ArrayType(t.BooleanType()))
 )
 """The first field of ``row``. No file has it, nobody asks for it, and Spark leaves it out like all
 that nobody asks for. Should it ever do so without telling ORC, each field would have the values of
 the one before: the first that is read would be this map, of which Spark makes an error."""
-OWN_TYPES: Final = "hiveacid.own_types"
-"""Spark may read each column of an event, also those that nobody asks for (``rest_of``)."""
-SUBQUERIES: Final = "hiveacid.subqueries"
-"""The query has IN or EXISTS over a subquery. Spark makes a join of it when all else is settled; it
-then would sort and send whole ``row`` structs, did it not find a field in them that the rows above
-do without."""
-_UNUSED: Final = f"{quoted(events.ROW, _GUARD.name)} is null"
-"""True of each row, and asked for no sake but that ``row`` has such a field."""
 _FLOATING: Final = ("float", "double")
 _PATH: Final = "__hiveacid_path"
 _KEY: Final = "__hiveacid_key_"
@@ -95,10 +87,10 @@ def rows(
     parts: Sequence[PartPlan],
     *,
     row_ids: bool,
-    options: Collection[str],
+    own_types: bool,
 ) -> DataFrame | Chosen:
     """The live rows of parts of a plan, in the order of its columns, then ``ROW__ID`` if asked
-    for; ``options`` are ``OWN_TYPES`` and ``SUBQUERIES``.
+    for; with ``own_types`` Spark may read each column of an event (``rest_of`` says why not else).
 
     Raises:
         MissingFileError, FormatError: a delete file is not there, or is damaged.
@@ -106,7 +98,7 @@ def rows(
     reduced = [part.reduced for part in parts]
     if plan.snapshot.table.acid_mode is not AcidMode.FULL:
         return _plain(spark, plan.snapshot.table, reduced).select(*map(quoted, plan.columns))
-    return _events(spark, plan, reduced, row_ids=row_ids, options=options)
+    return _events(spark, plan, reduced, row_ids=row_ids, own_types=own_types)
 
 
 # -------------------------------------------------------------------- rows without events
@@ -175,20 +167,20 @@ def _events(
     parts: Sequence[SnapshotPart],
     *,
     row_ids: bool,
-    options: Collection[str],
+    own_types: bool,
 ) -> DataFrame | Chosen:
     deleting = [part for part in parts if part.directory.delete_deltas]
     clean = [part for part in parts if not part.directory.delete_deltas]
     output = _output(plan, row_ids=row_ids)
     frames = []
     if clean:
-        frame, where = _event_rows(spark, plan, clean, options=options)
+        frame, where = _event_rows(spark, plan, clean, own_types=own_types)
         chosen = Chosen(frame, output, where)
         if output and not deleting:
             return chosen
         frames.append(chosen.rows())
     if deleting:
-        frames.append(_left_over(spark, plan, deleting, output, options=options))
+        frames.append(_left_over(spark, plan, deleting, output, own_types=own_types))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
@@ -198,14 +190,14 @@ def _left_over(
     parts: Sequence[SnapshotPart],
     output: Sequence[str],
     *,
-    options: Collection[str],
+    own_types: bool,
 ) -> DataFrame:
     """What deletes leave over of parts; kept for the next query of the same files where few bytes
     tell what is deleted.
     """
 
     def made() -> DataFrame:
-        frame, where = _event_rows(spark, plan, parts, options=options)
+        frame, where = _event_rows(spark, plan, parts, own_types=own_types)
         return _filter_deleted(spark, plan, frame.where(where), parts).selectExpr(*output)
 
     snapshot, numbers = plan.snapshot, _numbers(plan.snapshot)
@@ -221,12 +213,12 @@ def _left_over(
         return made()
     places = tuple((numbers[p.partition.values], p.partition.values) for p in parts)
     settings = tuple(spark.conf.get(name) for name in _CASTS_BY)
-    columns = (snapshot.table.all_columns, plan.columns, tuple(output), tuple(sorted(options)))
+    columns = (snapshot.table.all_columns, plan.columns, tuple(output), own_types)
     return kept(spark, (*columns, settings, str(snapshot.valid), places), known, made)
 
 
 def _event_rows(
-    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, options: Collection[str]
+    spark: SparkSession, plan: ScanPlan, parts: Sequence[SnapshotPart], *, own_types: bool
 ) -> tuple[DataFrame, str]:
     """The events of files with rows, and which of them count if nobody deleted them."""
     snapshot = plan.snapshot
@@ -234,12 +226,11 @@ def _event_rows(
     groups = [(p.partition, p.directory.row_files) for p in parts]
     columns = snapshot.table.columns
     read = [column for column in columns if column.name in plan.columns]
-    rest = t.IntegerType() if OWN_TYPES in options else rest_of(columns, read)
+    rest = t.IntegerType() if own_types else rest_of(columns, read)
     rows = _read_events(
         spark, snapshot.table, groups, columns=read, operation=rest, numbers=numbers
     )
-    visible = _visible(snapshot, parts, delete=False)
-    return rows, f"{visible} and {_UNUSED}" if SUBQUERIES in options else visible
+    return rows, _visible(snapshot, parts, delete=False)
 
 
 def _numbers(snapshot: Snapshot) -> Mapping[tuple[str | None, ...], int]:

@@ -45,6 +45,7 @@ from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 BUCKET_ID_COLUMN: Final = "BUCKET__ID"
 DELETED_ROWS: Final = "acid.fetch.deleted.rows"
 FILE_IDS: Final = "insertonly.fetch.bucketid"
+OWN_TYPES: Final = "hiveacid.own_types"
 _PROPERTY: Final = f"{ROW_ID_COLUMN}.bucketid"
 _DERIVED: Final = {
     ROW_ID_COLUMN: f"cast(null as {EXTRAS[ROW_ID_COLUMN].simpleString()})",
@@ -100,7 +101,7 @@ def read(
     """The live rows of a plan: its columns, then the virtual ones asked for. Rows that cannot meet
     the plan's predicate may be missing. ``options``: with ``DELETED_ROWS`` deleted rows are there,
     too; with ``FILE_IDS`` rows without events have a ROW__ID, that of their file, else it is NULL;
-    ``native_read`` has more of them.
+    with ``OWN_TYPES`` Spark may read each column of an event, also those that nobody asks for.
 
     Plans of no more than ``bytes_here`` bytes, and those whose stripes a predicate chose, are read
     in this process where their rows are few; None reads nothing here but the tails of files.
@@ -119,7 +120,9 @@ def read(
         given = arrow_read.in_driver(spark, plan, extras=extras, bytes_max=bytes_here)
     are_here = given is not None
     if given is None and not by_file:
-        given = _by_spark(spark, plan, plan.parts, row_ids=bool(extras), options=options)
+        given = _by_spark(
+            spark, plan, plan.parts, row_ids=bool(extras), own_types=OWN_TYPES in options
+        )
     elif given is None and plan.parts:
         given = arrow_read.in_workers(spark, plan, plan.parts, extras=extras)
     elif given is None:
@@ -157,13 +160,13 @@ def _by_spark(
     parts: Sequence[PartPlan],
     *,
     row_ids: bool,
-    options: Collection[str] = (),
+    own_types: bool = False,
 ) -> DataFrame | Chosen:
     native, other = _chosen(spark, plan, parts)
     extras = (ROW_ID_COLUMN,) if row_ids else ()
     frames: list[DataFrame | Chosen] = []
     if native:
-        rows = partial(native_read.rows, spark, plan, native, row_ids=row_ids, options=options)
+        rows = partial(native_read.rows, spark, plan, native, row_ids=row_ids, own_types=own_types)
         place = plan.snapshot.table.location
         frames.append(done_by_spark(rows, at=plan.files.at, place=place))
     if other:

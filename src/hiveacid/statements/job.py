@@ -172,21 +172,16 @@ class Reader:
         self.reads_later = True
         return scan.frame(self.context)
 
-    def relations(
-        self, tables: Mapping[str, TableRef], *, subqueries: bool = False
-    ) -> Mapping[str, Given]:
-        """For each placeholder in the text of a query, the rows of the table that it stands for;
-        ``subqueries`` says that the text may have IN or EXISTS over one.
-        """
-        from hiveacid.spark.native_read import OWN_TYPES, SUBQUERIES
+    def relations(self, tables: Mapping[str, TableRef]) -> Mapping[str, Given]:
+        """For each placeholder in the text of a query, the rows of the table that it stands for."""
+        from hiveacid.spark.read import OWN_TYPES
 
-        more = {SUBQUERIES} if subqueries else set()
         if any("struct<" in str(kind) for ref in tables.values() for kind in self._types(ref)):
-            more.add(OWN_TYPES)
-        return {
-            placeholder: self._relation(replace(ref, options=ref.options | more))
-            for placeholder, ref in tables.items()
-        }
+            tables = {
+                placeholder: replace(ref, options=ref.options | {OWN_TYPES})
+                for placeholder, ref in tables.items()
+            }
+        return {placeholder: self._relation(ref) for placeholder, ref in tables.items()}
 
     def _types(self, ref: TableRef) -> Iterable[HiveType]:
         """Those of the columns that it reads."""

@@ -16,7 +16,6 @@ chosen.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -158,9 +157,6 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
             spark.catalog.dropTempView(name)
 
 
-_JOINED_SUBQUERY: Final = re.compile(r"\b(?:in|exists)\s*\(\s*(?:select|with)\b", re.IGNORECASE)
-
-
 def query_frame(reader: Reader, query: Query) -> DataFrame:
     """A query as a reader's transaction sees the tables.
 
@@ -173,8 +169,7 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
         raise UnsupportedError("QUALIFY needs PySpark 4", note=note)
     if not query.tables:
         return spark.sql(query.text)
-    joins = _JOINED_SUBQUERY.search(query.text) is not None
-    given = reader.relations(query.tables, subqueries=joins)
+    given = reader.relations(query.tables)
     by_spark = partial(_frame, spark, query, given)
     answer = None
     if query.lookup is not None:
