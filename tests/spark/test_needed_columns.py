@@ -119,6 +119,25 @@ def test_names_that_a_query_gives_to_columns_by_their_place(acid):
             "select b from pairs pivot (sum(v) for p in (5 as a, 6 as b)) order by b",
             [(1,), (None,)],
         ),
+        (
+            "select p.k, p.v from pairs as q unpivot include nulls (v for k in (id, v)) as p"
+            " where p.v = 10 order by p.k",
+            [("id", 10), ("v", 10)],
+        ),
+        (
+            "select b from (select * from pairs) q pivot (sum(v) for p in (6 as b)) where b = 1",
+            [(1,)],
+        ),
+        (
+            "select k, w from pairs join (select p as r from pairs) y on y.r = pairs.p"
+            " unpivot exclude nulls (w for k in (id, v)) where w = 10 order by k",
+            [("id", 10), ("v", 10)],
+        ),
+        (
+            "select pivot.id from pairs pivot join pairs as unpivot on pivot.v = unpivot.id"
+            " order by 1",
+            [(1,), (10,)],
+        ),
     ):
         assert acid.sql(text).collect() == expected, text
 

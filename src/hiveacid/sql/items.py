@@ -29,6 +29,14 @@ _GENERATORS: Final = frozenset(
 )  # fmt: skip
 
 
+def at_pivot(cursor: Cursor) -> bool:
+    """True at PIVOT (...) or UNPIVOT [INCLUDE | EXCLUDE NULLS] (...), and not at such a name."""
+    follower = cursor.peek(1).key
+    if cursor.key == "PIVOT":
+        return follower == "("
+    return cursor.key == "UNPIVOT" and follower in ("(", "INCLUDE", "EXCLUDE")
+
+
 def item_of(tokens: Sequence[Token]) -> Item:
     """A select item from its tokens: ``a.b AS c`` names a column, everything else is an
     expression.

@@ -180,7 +180,8 @@ def _markers(text: str) -> Iterator[_Marker]:
             lists.append(before.key == "IN")
         elif token.key == ")" and lists:
             lists.pop()
-        field = before.is_name and before.end == token.start  # struct<name:type>
+        ends = before.is_name or before.key in (")", "]")
+        field = ends and before.end == token.start  # struct<name:type>, parse_json('{}'):name
         named = token.key == ":" and after.is_name and after.start == token.end and not field
         if named or token.key == "?":
             last = after if named else token

@@ -25,7 +25,7 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
-from hiveacid.sql.items import bucket_sample, further_names, item_of, read_option
+from hiveacid.sql.items import at_pivot, bucket_sample, further_names, item_of, read_option
 from hiveacid.sql.moments import TABLE_CHANGES, changes_clause, moment, table_changes
 from hiveacid.statements.history import RestoreTable
 
@@ -278,6 +278,8 @@ class QueryParser(ExpressionParser):
                 self._lateral_view(scope)
             elif cursor.accept(","):
                 self._relation(scope)
+            elif at_pivot(cursor):
+                self._pivot(scope)
             elif words := self._join_words(scope):
                 first = len(scope.relations)
                 self._relation(scope)
@@ -285,7 +287,7 @@ class QueryParser(ExpressionParser):
                     joined = scope.relations[first:]
                     scope.relations[first:] = (replace(one, is_seen=False) for one in joined)
                 if cursor.accept("ON"):
-                    self.expression(scope, lambda c: at_clause(c) or _at_join(c))
+                    self.expression(scope, _at_end_of_on)
                 elif cursor.accept("USING"):
                     scope.merged_columns = True
                     cursor.skip_parentheses()
@@ -428,10 +430,7 @@ class QueryParser(ExpressionParser):
         return moment(cursor)
 
     def _alias(self) -> tuple[str, bool, bool]:
-        """[[AS] alias [(columns)]] -> the alias, whether there is one, and names of columns.
-
-        PIVOT (...) and UNPIVOT (...), which make columns of others, are read as such.
-        """
+        """[[AS] alias [(columns)]] -> the alias, whether there is one, and names of columns."""
         cursor = self.cursor
         if not cursor.accept("AS") and not self._at_alias():
             return "", False, False
@@ -444,7 +443,19 @@ class QueryParser(ExpressionParser):
     def _at_alias(self) -> bool:
         """True where an alias without AS stands, and no clause or join."""
         cursor = self.cursor
-        return cursor.at_alias() and not (at_clause(cursor) or _at_join(cursor))
+        return cursor.at_alias() and not _at_end_of_on(cursor)
+
+    def _pivot(self, scope: Scope) -> None:
+        """PIVOT | UNPIVOT [INCLUDE | EXCLUDE NULLS] (...) [[AS] alias], which makes columns of
+        those of all that stands before it.
+        """
+        self.cursor.next()
+        if self.cursor.accept_any("INCLUDE", "EXCLUDE"):
+            self.cursor.expect("NULLS")
+        self.cursor.skip_parentheses()
+        scope.filters_early = False
+        scope.relations[:] = (replace(one, renamed=True, query=None) for one in scope.relations)
+        scope.relations.append(Relation((), self._alias()[0]))
 
     def _lateral_view(self, scope: Scope) -> None:
         cursor = self.cursor
@@ -473,6 +484,10 @@ def _at_join(cursor: Cursor) -> bool:
         return False
     follower = cursor.peek(1).key
     return follower in ("JOIN", "OUTER", "SEMI", "ANTI", "LEFT", "RIGHT", "FULL", "INNER")
+
+
+def _at_end_of_on(cursor: Cursor) -> bool:
+    return at_clause(cursor) or _at_join(cursor) or at_pivot(cursor)
 
 
 def _column_alias_follows(cursor: Cursor) -> bool:
