@@ -19,7 +19,7 @@ from tests.spark.streamed import ACID, INSERT_ONLY, set_back
 
 import hiveacid
 from hiveacid import read_arrow
-from hiveacid.errors import InvalidInputError, NotFoundError, UnsupportedError
+from hiveacid.errors import ConflictError, InvalidInputError, NotFoundError, UnsupportedError
 from hiveacid.session import Session
 
 pytestmark = pytest.mark.skipif(
@@ -265,3 +265,36 @@ def test_a_checkpoint_of_another_table(tmp_path: Path) -> None:
         while _LASTING:
             _LASTING.popitem()[1].close()
     assert not list((tmp_path / "wh").rglob("*staging*"))
+
+
+@pytest.mark.parametrize("bucketed", ["", "clustered by (id) into 2 buckets"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["drop table t", "create table t (id int) {more}"],
+        ["alter table t rename to u", "alter table other rename to t"],
+    ],
+)
+def test_a_batch_that_was_begun_for_another_table_of_the_name_is_refused(
+    tmp_path: Path, bucketed: str, change: list[str]
+) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+    from hiveacid.connectors.write import _LASTING, Written, stage
+
+    url, more = f"sqlite:///{tmp_path}/metastore.db", f"{bucketed} {ACID}"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
+        acid.sql(f"create table t (id int) {more}")
+        acid.table("t").write_arrow([{"id": 1}])  # write id 2 is the next one
+        acid.sql(f"create table other (id int) {more}")
+        source = HiveAcidDataSource({"table": "t", "metastore": url})
+        schema = StructType([StructField("id", IntegerType())])
+        writer = pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite=False)))
+        done = stage(writer._work, iter([pa.RecordBatch.from_pydict({"id": [2]})]))
+        for text in change:
+            acid.sql(text.format(more=more))
+        message = Written(done.work, done.files, done.chunks, "query", 0)
+        with pytest.raises(ConflictError, match=r"default\.t was altered, or made anew"):
+            source.streamWriter(schema, overwrite=False).commit([message], 0)
+        _LASTING.popitem()[1].close()
+        assert read_arrow(acid.table("t")).read_all().num_rows == 0
+        assert "OPEN" not in str(acid.sql("show transactions").rows)

@@ -282,18 +282,21 @@ def _session(work: Work, *, lasts: bool) -> Iterator[Session]:
 
 def _insert(txn: AcidTransaction, work: Work, written: Sequence[Written]) -> None:
     target = work.target
-    files = tuple(file for one in written for file in one.files)
-    chunks = [chunk for one in written for chunk in one.chunks]
-    if chunks:
-        stage = RowStage(
-            target, target.table.partition_keys, bucketed=True, statement=target.insert_statement
-        )
-        fs, _ = target.files.at(target.staging)
-        files = tuple(stage.staged(in_order(fs, chunks), name="gathered"))
+    staged = Staged(target, partial(_files, target, written))
     table = txn.table(written_text(target.table.name))
-    table.session.execute(
-        Insert(table.name, Staged(target, files), overwrite=target.overwrite, by_name=True)
+    table.session.execute(Insert(table.name, staged, overwrite=target.overwrite, by_name=True))
+
+
+def _files(target: WriteTarget, written: Sequence[Written]) -> tuple[WrittenFile, ...]:
+    """What the tasks staged: their files, or files of the rows that they left to the commit."""
+    chunks = [chunk for one in written for chunk in one.chunks]
+    if not chunks:
+        return tuple(file for one in written for file in one.files)
+    stage = RowStage(
+        target, target.table.partition_keys, bucketed=True, statement=target.insert_statement
     )
+    fs, _ = target.files.at(target.staging)
+    return tuple(stage.staged(in_order(fs, chunks), name="gathered"))
 
 
 def abort(work: Work) -> None:

@@ -212,14 +212,14 @@ class InsertWork(Work):
         return write_arrow(stored_arrays(self.table, rows, self.stored_columns), target=target)
 
     def _staged(self, source: Staged, target: WriteTarget) -> WriteResult:
-        assert (source.target.write_id, source.target.staging) == (target.write_id, target.staging)
         if not is_same(source.target.table, self.table):
             raise ConflictError(
                 f"{self.table.name} was altered, or made anew, while rows for it were staged",
                 table=str(self.table.name),
                 note="Write them again.",
             )
-        return write_result(target, source.files)
+        assert (source.target.write_id, source.target.staging) == (target.write_id, target.staging)
+        return write_result(target, source.files())
 
     def _write_literals(self, job: Job, target: WriteTarget) -> WriteResult | None:
 

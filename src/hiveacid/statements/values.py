@@ -12,7 +12,7 @@ temporary view in each placeholder's place, so the text needs no further change.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -121,10 +121,12 @@ class Literals:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Rows that are in staged files, by the write id of the transaction that they are for."""
+    """Rows that are staged for a target, by the write id of the transaction that they are for;
+    ``files`` is asked when nothing can happen to the table any more.
+    """
 
     target: WriteTarget
-    files: tuple[WrittenFile, ...]
+    files: Callable[[], tuple[WrittenFile, ...]]
 
 
 @dataclass(frozen=True, slots=True)
