@@ -39,7 +39,7 @@ from hiveacid.statements.context import check_given_out
 from hiveacid.statements.driver_write import in_places, write_arrow
 from hiveacid.statements.placement import Placement, are_all_in_place, new_location, spellings
 from hiveacid.storage.filesystem import Files, FileSystem
-from hiveacid.storage.orc.joined_file import FlushedFile
+from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget, publish_version

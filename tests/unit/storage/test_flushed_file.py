@@ -18,7 +18,8 @@ from hiveacid.model.tables import Column
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc import proto
-from hiveacid.storage.orc.joined_file import FlushedFile, cover
+from hiveacid.storage.orc.flushed_file import FlushedFile
+from hiveacid.storage.orc.joined_tail import cover
 from hiveacid.storage.orc.tail import read_tail
 
 COLUMNS = (Column("id", parse_type("int")), Column("v", parse_type("varchar(9)")))

@@ -25,7 +25,7 @@ from hiveacid.errors import (
 from hiveacid.model.tables import TableKind, TableName, TxnId
 from hiveacid.session import Session
 from hiveacid.storage.filesystem import FileSystem
-from hiveacid.storage.orc.joined_file import FlushedFile
+from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.streaming import (
     DelimitedWriter,
     JsonWriter,

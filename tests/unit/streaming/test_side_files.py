@@ -11,7 +11,7 @@ import hiveacid
 from hiveacid import read_arrow
 from hiveacid.errors import FormatError
 from hiveacid.session import Session
-from hiveacid.storage.orc.joined_file import FlushedFile
+from hiveacid.storage.orc.flushed_file import FlushedFile
 
 pytestmark = pytest.mark.slow
 OFF = {"hiveacid.compactor.auto": "off"}

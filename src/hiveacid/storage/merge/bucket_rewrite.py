@@ -53,7 +53,7 @@ from hiveacid.storage.merge.event_merge import (
 from hiveacid.storage.merge.sources import DirectorySources, Key, Source, key_bounds
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter
-from hiveacid.storage.orc.joined_file import JoinedTail
+from hiveacid.storage.orc.joined_tail import JoinedTail
 from hiveacid.storage.orc.output import Destination
 from hiveacid.storage.orc.statistics import only_inserts
 from hiveacid.storage.orc.tail import MAGIC, OrcTail, rewrite_tail
