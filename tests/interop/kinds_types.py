@@ -97,6 +97,20 @@ TYPES = (
         shown=_KEYS_SHOWN,
     ),
     Kind(
+        "digits",
+        "id int, whole decimal(15,2), later decimal(15,2), tens decimal(12,4), wide decimal(38,18),"
+        " big decimal(38,2)",
+        (
+            "insert into {t} select /*+ coalesce(1) */ n, n - 1000, if(n < 11000, n, n / 8),"
+            " if(n % 9 = 0, null, n / 10), n - 7, n * 1e22BD"
+            " from (select id * 4 + m as n from numbers lateral view explode(sequence(0, 3)) as m)",
+            "update {t} set later = later + 1, wide = wide / 8 where id % 2 = 0",
+            "delete from {t} where id between 10 and 20",
+        ),
+        ("update {t} set whole = whole + 0.5 where id < 5", "delete from {t} where id > 2990"),
+        ci=True,
+    ),
+    Kind(
         "times",
         "id int, ts timestamp, d date, a array<timestamp>, s struct<d:date,t:timestamp>",
         (

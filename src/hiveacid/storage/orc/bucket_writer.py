@@ -32,16 +32,15 @@ from hiveacid.layout.events import (
 from hiveacid.model.ids import RowId
 from hiveacid.model.tables import Column
 from hiveacid.model.types import (
-    CharType,
     HiveType,
     ListType,
     MapType,
     StructType,
     UnionType,
-    VarcharType,
 )
 from hiveacid.storage.arrow_types import arrow_type, conform, struct_of
 from hiveacid.storage.filesystem import FileSystem
+from hiveacid.storage.orc.decimal_digits import fits, least_schema
 from hiveacid.storage.orc.early_times import holds_postponed, postponed
 from hiveacid.storage.orc.output import Destination, OrcOutput, writer_settings
 from hiveacid.storage.orc.streams import FRACTION, MICROS, is_with_fraction
@@ -70,7 +69,7 @@ class FinishedStripes:
 
     tail: OrcTail
     last_rows: tuple[RowId, ...]
-    text_types: Mapping[int, CharType | VarcharType]
+    hive_types: Mapping[int, HiveType]
 
 
 class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
@@ -118,10 +117,12 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
             batch_rows=self._batch_rows,
         )
         first = _FIRST_PLAIN_COLUMN_ID if kind is FileKind.PLAIN else FIRST_USER_COLUMN_ID
-        self._numbers, self._text_types = _numbered(self._columns, first=first)
+        self._numbers, self._hive_types = _numbered(self._columns, first=first)
         self._fractions: dict[int, list[npt.NDArray[np.int16]]] = {}
+        self._next_fractions: dict[int, npt.NDArray[np.int16]] = {}
         self._has_fractions = False
         self._schema: pa.Schema | None = None
+        self._least_schema: pa.Schema | None = None
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
         self._ends: list[tuple[npt.NDArray[np.int64], ...]] = []
@@ -226,7 +227,7 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
         plain = self._kind is FileKind.PLAIN
         tail, size = self._output.close(
             user_metadata=(lambda _: {}) if plain else self._metadata,
-            text_types=self._text_types,
+            hive_types=self._hive_types,
             fractions=self._all_fractions(),
         )
         if tail.rows != self._rows:
@@ -243,7 +244,7 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
             return None
         tail = self._output.end_stripes(fractions=self._all_fractions())
         ends = np.array([stripe.first_row + stripe.rows for stripe in tail.stripes])
-        return FinishedStripes(tail, tuple(self._rows_before(ends)), self._text_types)
+        return FinishedStripes(tail, tuple(self._rows_before(ends)), self._hive_types)
 
     def abort(self) -> None:
         """Give up and remove the file; does nothing after ``close``."""
@@ -268,7 +269,7 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
         if not is_with_fraction(array.type):
             return array
         fraction = array.field(FRACTION).drop_null().to_numpy()
-        self._fractions.setdefault(number, []).append(fraction)
+        self._next_fractions[number] = fraction
         self._has_fractions |= bool(fraction.any())
         return array.field(MICROS)
 
@@ -307,7 +308,23 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
             self._has_times
             and any(holds_postponed(chunk) for column in table.columns for chunk in column.chunks)
         )
-        self._output.write(table, postponed=postponed)
+        self._output.write(self._with_least_digits(table), postponed=postponed)
+        for number, fraction in self._next_fractions.items():
+            self._fractions.setdefault(number, []).append(fraction)
+        self._next_fractions = {}
+
+    def _with_least_digits(self, table: pa.Table) -> pa.Table:
+        """Decimals as ``decimal_digits`` says, as long as they fit what the first batch needed;
+        few rows are not worth a look.
+        """
+        if self._least_schema is None:
+            many = len(table) >= _ROW_BATCH_ROWS
+            self._least_schema = least_schema(table) if many else table.schema
+        elif not fits(table, self._least_schema):
+            self._output.begin_again(fractions=self._all_fractions())
+            self._fractions = {}
+            self._least_schema = table.schema
+        return table.cast(self._least_schema)
 
     def _write_keyed(self, table: pa.Table) -> None:
         """Write events and remember the identities where a stripe may end."""
@@ -349,7 +366,7 @@ def write_empty_file(
     output.write(_event_table(*(pa.array([], kind) for kind in kinds)))
     _, size = output.close(
         user_metadata=lambda _: {KEY_INDEX_KEY: b"", STATS_KEY: b"0,0,0"},
-        text_types=_numbered(columns, first=FIRST_USER_COLUMN_ID)[1],
+        hive_types=_numbered(columns, first=FIRST_USER_COLUMN_ID)[1],
     )
     return BucketFile(path=path, rows=0, size_bytes=size)
 
@@ -362,11 +379,9 @@ def _event_table(*arrays: pa.Array) -> pa.Table:
     return pa.Table.from_arrays(list(arrays), names=list(EVENT_FIELDS))
 
 
-def _numbered(
-    columns: Sequence[Column], *, first: int
-) -> tuple[list[int], dict[int, CharType | VarcharType]]:
-    """ORC column numbers (preorder) of the columns; and of chars and varchars at any depth."""
-    found: dict[int, CharType | VarcharType] = {}
+def _numbered(columns: Sequence[Column], *, first: int) -> tuple[list[int], dict[int, HiveType]]:
+    """ORC column numbers (preorder) of the columns; and the types by number, at any depth."""
+    found: dict[int, HiveType] = {}
     numbers, number = [], first
     for column in columns:
         numbers.append(number)
@@ -374,9 +389,8 @@ def _numbered(
     return numbers, found
 
 
-def _number_types(kind: HiveType, number: int, found: dict[int, CharType | VarcharType]) -> int:
-    if isinstance(kind, CharType | VarcharType):
-        found[number] = kind
+def _number_types(kind: HiveType, number: int, found: dict[int, HiveType]) -> int:
+    found[number] = kind
     number += 1
     for child in kind.children:
         number = _number_types(child, number, found)

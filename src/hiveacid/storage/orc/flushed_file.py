@@ -24,7 +24,7 @@ from hiveacid.errors import MissingFileError
 from hiveacid.layout.directories import FLUSH_LENGTH_SUFFIX
 from hiveacid.layout.events import AcidStats, file_metadata, format_key_index
 from hiveacid.model.tables import Column
-from hiveacid.model.types import CharType, VarcharType
+from hiveacid.model.types import HiveType
 from hiveacid.storage.failures import mapped
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
@@ -74,7 +74,7 @@ class FlushedFile:
         self._part: _Part | None = None
         self._joined: JoinedTail | None = None
         self._key_index = ""
-        self._text_types: Mapping[int, CharType | VarcharType] = {}
+        self._hive_types: Mapping[int, HiveType] = {}
         self._flushed_bytes = 0
         self._size_bytes = 0
         self._has_failed = False
@@ -141,7 +141,7 @@ class FlushedFile:
                 offsets=[part.begins_at + one.offset - len(MAGIC) for one in stripes.tail.stripes],
             )
             self._key_index += format_key_index(stripes.last_rows)
-            self._text_types = stripes.text_types
+            self._hive_types = stripes.hive_types
             self._append_tail()
             self._append_length()
 
@@ -213,7 +213,7 @@ class FlushedFile:
         assert self._joined is not None
         tail = self._joined.tail(end=self._size_bytes)
         facts = file_metadata(self._key_index, AcidStats(inserts=tail.rows))
-        end = rewrite_tail(tail, user_metadata=facts, text_types=self._text_types, proleptic=True)
+        end = rewrite_tail(tail, user_metadata=facts, hive_types=self._hive_types, proleptic=True)
         with mapped(self._path):
             self.append(end)
             with self._failing():

@@ -23,11 +23,18 @@ from pyarrow import orc
 
 from hiveacid.clock import held_back
 from hiveacid.errors import InvalidInputError, StorageError, UnsupportedError
-from hiveacid.model.types import CharType, VarcharType
+from hiveacid.model.types import HiveType
 from hiveacid.storage.failures import Removing, remove_failed, storage_error
 from hiveacid.storage.orc.early_times import set_back
+from hiveacid.storage.orc.joined_tail import JoinedTail
 from hiveacid.storage.orc.streams import Int16s
-from hiveacid.storage.orc.tail import OrcTail, parse_tail, rewrite_tail, tail_bytes_needed
+from hiveacid.storage.orc.tail import (
+    MAGIC,
+    OrcTail,
+    parse_tail,
+    rewrite_tail,
+    tail_bytes_needed,
+)
 from hiveacid.storage.target import FileKind
 
 _BATCH_ROWS = 1024
@@ -70,6 +77,8 @@ class OrcOutput:
         self._buffer: pa.BufferedOutputStream | None = None
         self._writer: orc.ORCWriter | None = None
         self._held_from: int | None = None
+        self._joined: JoinedTail | None = None
+        self._part_from = 0
 
     @property
     def is_open(self) -> bool:
@@ -89,9 +98,26 @@ class OrcOutput:
             self._sink = _Sink(self._fs, self._path)
         if postponed and self._held_from is None:
             self._send_buffered()
-            self._held_from = self._sink.size_bytes
+            self._held_from = self._sink.size_bytes - self._part_from
             self._sink.hold()
         self._guarded(lambda: self._begun().write(table))
+
+    def begin_again(self, *, fractions: Mapping[int, Int16s] | None = None) -> None:
+        """End the stripes; tables of another schema follow in the same file. ``fractions`` as in
+        ``close``, of the rows until now.
+
+        Raises:
+            StorageError: writing failed; the file is removed.
+        """
+        assert self._sink is not None
+        try:
+            self._add(self._last_stripes(fractions))
+        except BaseException:
+            self.abort()
+            raise
+        self._part_from = self._sink.size_bytes - len(MAGIC)
+        self._sink.skip(len(MAGIC))
+        self._writer = self._buffer = self._held_from = None
 
     def end_stripes(self, *, fractions: Mapping[int, Int16s] | None = None) -> OrcTail:
         """Send out all stripes and end without a tail: the tail as Arrow would have written it.
@@ -102,7 +128,7 @@ class OrcOutput:
             StorageError: writing failed; the file is removed.
         """
         try:
-            tail = self._last_stripes(fractions)
+            tail = self._whole(self._last_stripes(fractions))
         except BaseException:
             self.abort()
             raise
@@ -113,12 +139,12 @@ class OrcOutput:
         self,
         *,
         user_metadata: Callable[[OrcTail], Mapping[str, bytes]],
-        text_types: Mapping[int, CharType | VarcharType],
+        hive_types: Mapping[int, HiveType],
         fractions: Mapping[int, Int16s] | None = None,
     ) -> tuple[OrcTail, int]:
         """Finish the file: the tail as Arrow wrote it, and the file's size.
 
-        ``user_metadata`` is asked once the stripes are known; ``text_types`` as in
+        ``user_metadata`` is asked once the stripes are known; ``hive_types`` as in
         ``rewrite_tail``. ``fractions`` are the nanoseconds that microseconds leave over, of the
         timestamps in a column (by number) that are not null; they need ``postponed`` from the
         first on that is not 0.
@@ -129,11 +155,11 @@ class OrcOutput:
         assert self._sink is not None
         sink = self._sink
         try:
-            tail = self._last_stripes(fractions)
+            tail = self._whole(self._last_stripes(fractions))
             end = rewrite_tail(
                 tail,
                 user_metadata=user_metadata(tail),
-                text_types=text_types,
+                hive_types=hive_types,
                 proleptic=True,
             )
             self._guarded(lambda: sink.put(end))
@@ -160,6 +186,23 @@ class OrcOutput:
             body = memoryview(changed)
         self._guarded(lambda: sink.put(body))
         return tail
+
+    def _add(self, tail: OrcTail) -> JoinedTail:
+        """Join the tail of one writer's stripes to those before."""
+        if self._joined is None:
+            self._joined = JoinedTail(tail)
+        self._joined.add(
+            tail,
+            statistics=tail.stripe_statistics(),
+            offsets=[self._part_from + stripe.offset for stripe in tail.stripes],
+        )
+        return self._joined
+
+    def _whole(self, tail: OrcTail) -> OrcTail:
+        """The tail of all stripes, where ``tail`` is that of the last writer."""
+        if self._joined is None or self._sink is None:
+            return tail
+        return self._add(tail).tail(end=self._sink.size_bytes)
 
     def abort(self) -> None:
         """Give up: remove what there is; nothing happens where the file is not open."""
@@ -223,6 +266,7 @@ class _Sink:
     def __init__(self, fs: Destination, path: str) -> None:
         self._out = fs.open_output(path)
         self._held: bytearray | None = None
+        self._skip_bytes = 0
         self._discarding = False
         self.size_bytes = 0
         self.error: OSError | None = None
@@ -230,11 +274,17 @@ class _Sink:
 
     def write(self, data: bytes) -> int:
         """Called by the buffer."""
+        skipped = min(self._skip_bytes, len(data))
+        self._skip_bytes -= skipped
         if self._held is not None:
-            self._held += data
+            self._held += data[skipped:]
         elif not self._discarding:
-            self.put(data)
+            self.put(memoryview(data)[skipped:])
         return len(data)
+
+    def skip(self, size_bytes: int) -> None:
+        """Leave out the first bytes of what comes from now on."""
+        self._skip_bytes = size_bytes
 
     def put(self, data: bytes | memoryview) -> None:
         """Send to the file system."""

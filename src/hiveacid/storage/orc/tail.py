@@ -258,25 +258,27 @@ def rewrite_tail(
     tail: OrcTail,
     *,
     user_metadata: Mapping[str, bytes],
-    text_types: Mapping[int, CharType | VarcharType] | None = None,
+    hive_types: Mapping[int, HiveType] | None = None,
     proleptic: bool = False,
 ) -> bytes:
-    """The bytes of the tail with user metadata added or replaced, and some types made char or
-    varchar.
+    """The bytes of the tail with user metadata added or replaced, and the types of some columns.
 
-    ``text_types`` maps column numbers (0 is the root) to their types. ``proleptic`` states that
-    dates are in the Gregorian calendar throughout; unsaid, Java readers take those before
-    1582-10-15 for Julian ones.
+    ``hive_types`` maps column numbers (0 is the root) to their types: texts become char or varchar,
+    decimals get their precision and scale. ``proleptic`` states that dates are in the Gregorian
+    calendar throughout; unsaid, Java readers take those before 1582-10-15 for Julian ones.
     """
     footer = deepcopy(tail.footer)
     merged = {**tail.user_metadata, **user_metadata}
     del footer.metadata[:]
     for name, value in merged.items():
         footer.metadata.add(name=name, value=value)
-    for number, kind in (text_types or {}).items():
+    for number, kind in (hive_types or {}).items():
         node = footer.types[number]
-        node.kind = _CHAR if isinstance(kind, CharType) else _VARCHAR
-        node.maximumLength = kind.length
+        if isinstance(kind, DecimalType):
+            node.precision, node.scale = kind.precision, kind.scale
+        elif isinstance(kind, CharType | VarcharType):
+            node.kind = _CHAR if isinstance(kind, CharType) else _VARCHAR
+            node.maximumLength = kind.length
     if proleptic:
         footer.calendar = _PROLEPTIC_GREGORIAN
     return tail_with(tail, footer, metadata_section=tail.metadata_section)
