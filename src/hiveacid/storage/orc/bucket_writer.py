@@ -49,6 +49,7 @@ from hiveacid.storage.target import FileKind
 
 _EVENT_BATCH_ROWS: Final = 8192
 _ROW_BATCH_ROWS: Final = 1024
+_TELLING_ROWS: Final = 100
 _FIRST_PLAIN_COLUMN_ID: Final = 1
 
 
@@ -315,11 +316,11 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
 
     def _with_least_digits(self, table: pa.Table) -> pa.Table:
         """Decimals as ``decimal_digits`` says, as long as they fit what the first batch needed;
-        few rows are not worth a look.
+        few rows tell little.
         """
         if self._least_schema is None:
-            many = len(table) >= _ROW_BATCH_ROWS
-            self._least_schema = least_schema(table) if many else table.schema
+            tells = len(table) >= _TELLING_ROWS
+            self._least_schema = least_schema(table) if tells else table.schema
         elif not fits(table, self._least_schema):
             self._output.begin_again(fractions=self._all_fractions())
             self._fractions = {}
