@@ -325,7 +325,7 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
             self._output.begin_again(fractions=self._all_fractions())
             self._fractions = {}
             self._least_schema = table.schema
-        return table.cast(self._least_schema)
+        return table if table.schema == self._least_schema else table.cast(self._least_schema)
 
     def _write_keyed(self, table: pa.Table) -> None:
         """Write events and remember the identities where a stripe may end."""

@@ -274,13 +274,15 @@ class _Sink:
 
     def write(self, data: bytes) -> int:
         """Called by the buffer."""
-        skipped = min(self._skip_bytes, len(data))
+        size = len(data)
+        skipped = min(self._skip_bytes, size)
         self._skip_bytes -= skipped
+        data = data[skipped:]
         if self._held is not None:
-            self._held += data[skipped:]
+            self._held += data
         elif not self._discarding:
-            self.put(memoryview(data)[skipped:])
-        return len(data)
+            self.put(data)
+        return size
 
     def skip(self, size_bytes: int) -> None:
         """Leave out the first bytes of what comes from now on."""
