@@ -21,6 +21,7 @@ from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
+from hiveacid.storage.orc.decimal_digits import least_schema
 from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.streams import FRACTION, MICROS, StripeStreams
 from hiveacid.storage.orc.tail import read_tail
@@ -152,6 +153,34 @@ def test_a_number_beyond_64_bits_comes_back(tmp_path: Path) -> None:
     values = decimals("decimal(38,2)", [100 * 10**30, 2 * 100, -(100 * 10**35)] * MANY)
     column = write(tmp_path / "a", "decimal(38,2)", [values])
     assert read(tmp_path / "a", column).equals(pa.chunked_array([values]))
+
+
+@pytest.mark.parametrize("first", [100, 999])
+def test_numbers_beyond_their_precision_come_back(tmp_path: Path, first: int) -> None:
+    """Sums by Arrow before 17 may have more digits than their type."""
+    path = tmp_path / "bucket_00000"
+    write(path, "decimal(3,2)", [beyond("decimal(3,2)", n) for n in (first, 99_900)])
+    values = orc.read_table(path)["row"].combine_chunks().field(0).to_pylist()
+    assert values == [Decimal(first).scaleb(-2)] * MANY + [Decimal(999)] * MANY
+
+
+def beyond(kind: str, unscaled: int) -> pa.Array:
+    words = np.array([unscaled, 0] * MANY, np.int64)
+    return pa.Array.from_buffers(arrow_type(parse_type(kind)), MANY, [None, pa.py_buffer(words)])
+
+
+def test_the_first_batch_is_looked_at_where_it_lies() -> None:
+    numbers = np.array([100, 0] * 10**5, np.int64)
+    kind = pa.decimal128(9, 2)
+    table = pa.table({"d": pa.Array.from_buffers(kind, 10**5, [None, pa.py_buffer(numbers)])})
+    default = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(default)
+    pa.set_memory_pool(pool)
+    try:
+        assert least_schema(table).field("d").type == pa.decimal128(7, 0)
+    finally:
+        pa.set_memory_pool(default)
+    assert pool.max_memory() == 0
 
 
 def test_fractions_of_times_stay_with_their_rows_where_digits_become_more(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """Write one bucket file from Arrow batches: system columns, Hive's metadata, Hive's settings.
 
-User columns are not copied (char excepted: blank padding); the six-column event (format.md 4.1) is
-put around them. The key index is exact: for each stripe the identity of its last row. Rows have
-consecutive row ids, so it follows from the stripes in the footer; for events the identities are
-remembered where a stripe may end: the ORC writer looks whether it is full once in so many rows.
+User columns are not copied (but chars, to pad them, and decimals, to drop their zeros); the
+six-column event (format.md 4.1) is put around them. The key index is exact: for each stripe the
+identity of its last row. Rows have consecutive row ids, so it follows from the stripes in the
+footer; for events the identities are remembered where a stripe may end: the ORC writer looks
+whether it is full once in so many rows.
 """
 
 from __future__ import annotations

@@ -23,10 +23,15 @@ def least_schema(table: pa.Table) -> pa.Schema:
     these) have no more digits after the point than their values need.
     """
     fields = [
-        field.with_type(_least_type(column.combine_chunks(), field.type))
+        field.with_type(_least_type(_whole(column), field.type))
         for field, column in zip(table.schema, table.columns, strict=True)
     ]
     return pa.schema(fields)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """One array; Arrow would copy a single chunk, too."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def fits(table: pa.Table, schema: pa.Schema) -> bool:
@@ -65,10 +70,15 @@ def _fits(array: pa.Array, kind: pa.DataType) -> bool:
 
 
 def _has_zeros(array: pa.Array, count: int) -> bool:
-    """Whether each of some decimals ends in as many zeros; no, where one has over 64 bits."""
+    """Whether each of some decimals ends in as many zeros; no, where one has over 64 bits, or more
+    digits than its type, as sums by Arrow may: no cast takes that.
+    """
     valid = array.drop_null() if array.null_count else array
     low, high = _words(valid)
-    if valid.type.precision > _WORD_DIGITS and (high != low >> 63).any():
+    limit = 10 ** min(valid.type.precision, _WORD_DIGITS)
+    if (high != low >> 63).any() or (
+        valid.type.precision <= _WORD_DIGITS and ((low >= limit) | (low <= -limit)).any()
+    ):
         return False
     return not (low % 10**count).any()
 
