@@ -29,6 +29,7 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.storage.arrow_types import TICKS, pairs_of
+from hiveacid.storage.orc.decimal_digits import words_of
 
 Hashes = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
@@ -218,11 +219,10 @@ def _hash_decimal(array: pa.Array, kind: DecimalType, *, murmur: bool) -> Hashes
     target = pa.decimal128(kind.precision, kind.scale)
     if array.type != target:
         array = array.cast(target)
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    words = words[2 * array.offset : 2 * (array.offset + len(array))].reshape(-1, 2)
+    low, high = words_of(array)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
-    unscaled = np.where(valid, words[:, 0], 0)
-    if (valid & (words[:, 1] != words[:, 0] >> 63)).any() or (unscaled == -(2**63)).any():
+    unscaled = np.where(valid, low, 0)
+    if (valid & (high != low >> 63)).any() or (unscaled == -(2**63)).any():
         return _hash_wide_decimal(array, kind, murmur=murmur)
     scale = np.full(len(unscaled), kind.scale, dtype=np.int64)
     for _ in range(kind.scale):

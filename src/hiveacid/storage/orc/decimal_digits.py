@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_WORD_DIGITS: Final = 18
-"""A number of 64 bits has as many digits at least."""
+WORD_DIGITS: Final = 18
+"""Decimals of no more digits are numbers of 64 bits."""
 
 
 def least_schema(table: pa.Table) -> pa.Schema:
@@ -55,7 +55,7 @@ def _least_type(array: pa.Array, kind: pa.DataType) -> pa.DataType:
         )
     if not pa.types.is_decimal128(kind) or kind.scale <= 0 or array.null_count == len(array):
         return kind
-    zeros = min(kind.scale, kind.precision - 1, _WORD_DIGITS)
+    zeros = min(kind.scale, kind.precision - 1, WORD_DIGITS)
     while zeros and not _has_zeros(array, zeros):
         zeros -= 1
     return pa.decimal128(kind.precision - zeros, kind.scale - zeros)
@@ -74,16 +74,17 @@ def _has_zeros(array: pa.Array, count: int) -> bool:
     digits than its type, as sums by Arrow may: no cast takes that.
     """
     valid = array.drop_null() if array.null_count else array
-    low, high = _words(valid)
-    limit = 10 ** min(valid.type.precision, _WORD_DIGITS)
-    if (high != low >> 63).any() or (
-        valid.type.precision <= _WORD_DIGITS and ((low >= limit) | (low <= -limit)).any()
-    ):
+    low, high = words_of(valid)
+    if (high != low >> 63).any():
         return False
+    if valid.type.precision <= WORD_DIGITS:
+        limit = 10**valid.type.precision
+        if ((low >= limit) | (low <= -limit)).any():
+            return False
     return not (low % 10**count).any()
 
 
-def _words(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The low and high words of decimals."""
+def words_of(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The low and high words of the numbers of ``decimal128`` values; of a null anything."""
     words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :]
     return words[0 : 2 * len(array) : 2], words[1 : 2 * len(array) : 2]
