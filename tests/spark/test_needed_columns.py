@@ -4,8 +4,11 @@ how many values a column has is told without a row.
 
 from __future__ import annotations
 
+import pyspark
 import pytest
 from tests.spark.running import jobs_begun
+
+from hiveacid.errors import SqlSyntaxError
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 
@@ -156,3 +159,21 @@ def test_exists_by_a_field_of_a_struct_reads_wide_tables(acid, rows):
         assert len(rows(f"select id, b from t where not exists {inner}")) >= 7
         acid.sql(step)
     assert len(rows(f"select id, b from t where not exists {inner} or c = 'c'")) == 8
+
+
+def test_a_query_that_names_itself(acid):
+    acid.sql(f"create table staff (id int, boss int, name string) {ACID}")
+    acid.sql("insert into staff values (1, null, 'a'), (2, 1, 'b'), (3, 2, 'c'), (4, 1, 'd')")
+    acid.sql("delete from staff where id = 4")
+    below = (
+        "with recursive below (n, depth) max recursion level 9 as (select id, 0 from staff where"
+        " boss is null union all select staff.id, depth + 1 from staff join below on boss = n)"
+        " select name, depth from below join staff on id = n"
+    )
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 1):
+        with pytest.raises(SqlSyntaxError):
+            acid.sql(below)
+        return
+    acid.sql(f"create view deep as {below}")
+    for text in (below, "select * from deep"):
+        assert sorted(map(tuple, acid.sql(text).collect())) == [("a", 0), ("b", 1), ("c", 2)]

@@ -29,6 +29,16 @@ _GENERATORS: Final = frozenset(
 )  # fmt: skip
 
 
+def at_join(cursor: Cursor) -> bool:
+    """True at the words of a join (or the comma of a FROM list)."""
+    if cursor.key in (",", "JOIN"):
+        return True
+    if cursor.key not in ("INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI"):
+        return False
+    follower = cursor.peek(1).key
+    return follower in ("JOIN", "OUTER", "SEMI", "ANTI", "LEFT", "RIGHT", "FULL", "INNER")
+
+
 def at_pivot(cursor: Cursor) -> bool:
     """True at PIVOT (...) or UNPIVOT [INCLUDE | EXCLUDE NULLS] (...), and not at such a name."""
     follower = cursor.peek(1).key

@@ -25,7 +25,7 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
-from hiveacid.sql.items import at_pivot, bucket_sample, further_names, item_of, read_option
+from hiveacid.sql.items import at_join, at_pivot, bucket_sample, further_names, item_of, read_option
 from hiveacid.sql.moments import TABLE_CHANGES, changes_clause, moment, table_changes
 from hiveacid.statements.history import RestoreTable
 
@@ -74,19 +74,22 @@ class QueryParser(ExpressionParser):
         self._ctes = outer_ctes
 
     def with_clause(self, parent: Scope) -> None:
-        """WITH name [(columns)] AS (query), ...; the names stay visible until the caller's query
-        ends.
+        """WITH [RECURSIVE] name [(columns)] [MAX RECURSION LEVEL n] AS (query), ...; the names stay
+        visible until the caller's query ends.
         """
         cursor = self.cursor
         cursor.expect("WITH")
-        if cursor.key == "RECURSIVE":
-            raise UnsupportedError("WITH RECURSIVE is not supported")
+        recursive = cursor.peek(1).key not in ("AS", "(") and cursor.accept("RECURSIVE")
 
         def named_query(_: Cursor) -> None:
             name = cursor.name("with clause")
             columns = cursor.names() if cursor.key == "(" else ()
             end = cursor.tokens[cursor.at - 1].start
+            if cursor.accept("MAX", "RECURSION", "LEVEL"):
+                cursor.integer("with clause")
             cursor.expect("AS", "(")
+            if recursive:
+                self._ctes |= {name.lower()}
             query = parent.child()
             self.query(query)
             cursor.expect(")")
@@ -296,7 +299,7 @@ class QueryParser(ExpressionParser):
 
     def _join_words(self, scope: Scope) -> set[str]:
         cursor, words = self.cursor, set[str]()
-        if cursor.key != "," and _at_join(cursor):
+        if cursor.key != "," and at_join(cursor):
             while "JOIN" not in words:
                 words.add(cursor.next().key)
         scope.merged_columns |= "NATURAL" in words
@@ -476,18 +479,8 @@ class QueryParser(ExpressionParser):
         scope.relations.append(Relation((), label))
 
 
-def _at_join(cursor: Cursor) -> bool:
-    """True at the words of a join (or the comma of a FROM list)."""
-    if cursor.key in (",", "JOIN"):
-        return True
-    if cursor.key not in ("INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ANTI", "SEMI"):
-        return False
-    follower = cursor.peek(1).key
-    return follower in ("JOIN", "OUTER", "SEMI", "ANTI", "LEFT", "RIGHT", "FULL", "INNER")
-
-
 def _at_end_of_on(cursor: Cursor) -> bool:
-    return at_clause(cursor) or _at_join(cursor) or at_pivot(cursor)
+    return at_clause(cursor) or at_join(cursor) or at_pivot(cursor)
 
 
 def _column_alias_follows(cursor: Cursor) -> bool:
