@@ -10,7 +10,7 @@ from typing import Final
 from hiveacid.errors import UnsupportedError
 from hiveacid.spark.session import quoted
 from hiveacid.sql.cursor import NOT_AN_ALIAS, Cursor, Token, TokenKind, name_of
-from hiveacid.sql.expressions import BucketSample, Item, Scope
+from hiveacid.sql.expressions import BucketSample, Item, Scope, at_clause
 from hiveacid.statements.values import READ_OPTIONS
 
 _BEFORE_OPERAND: Final = NOT_AN_ALIAS - {"END", "NULL"} | {
@@ -47,6 +47,21 @@ def at_pivot(cursor: Cursor) -> bool:
     return cursor.key == "UNPIVOT" and follower in ("(", "INCLUDE", "EXCLUDE")
 
 
+def at_end_of_on(cursor: Cursor) -> bool:
+    """True behind the condition of a join."""
+    return at_clause(cursor) or at_join(cursor) or at_pivot(cursor)
+
+
+def column_alias_follows(cursor: Cursor) -> bool:
+    """After a lateral view's column alias: is what follows the comma another one, not a
+    relation?
+    """
+    after = cursor.peek(2)
+    return after.key in (",", "LATERAL", "WHERE", "GROUP", ")", "ORDER", "LIMIT") or (
+        after.kind is TokenKind.END or after.key in ("JOIN", "HAVING", "UNION", "SELECT", "INSERT")
+    )
+
+
 def item_of(tokens: Sequence[Token]) -> Item:
     """A select item from its tokens: ``a.b AS c`` names a column, everything else is an
     expression.
@@ -63,6 +78,17 @@ def item_of(tokens: Sequence[Token]) -> Item:
     if not is_path or len(expression) % 2 == 0 or expression[0].key in _VALUES:
         return Item(named, (), _is_several(tokens), is_cast=not name and tokens[0].key == "CAST")
     return Item(named, parts)
+
+
+def as_said(tokens: Sequence[Token], source: str) -> str:
+    """An alias for a select item that Spark reads in other words: what was said, of a cast its
+    column; '' where it has one.
+    """
+    last, before = tokens[-1], tokens[-2] if len(tokens) > 1 else None
+    has_alias = before is not None and last.is_name and _is_alias(last, before, tokens)
+    said = " ".join(source[tokens[0].start : last.end].split())
+    name = item_of(tokens).name or said
+    return "" if has_alias or _is_several(tokens) or "${" in name else f" AS {quoted(name)}"
 
 
 def _name_within(expression: Sequence[Token]) -> str:

@@ -25,7 +25,17 @@ from hiveacid.sql.expressions import (
     Stop,
     at_clause,
 )
-from hiveacid.sql.items import at_join, at_pivot, bucket_sample, further_names, item_of, read_option
+from hiveacid.sql.items import (
+    as_said,
+    at_end_of_on,
+    at_join,
+    at_pivot,
+    bucket_sample,
+    column_alias_follows,
+    further_names,
+    item_of,
+    read_option,
+)
 from hiveacid.sql.moments import TABLE_CHANGES, changes_clause, moment, table_changes
 from hiveacid.statements.history import RestoreTable
 
@@ -215,10 +225,13 @@ class QueryParser(ExpressionParser):
             if not (cursor.key in (",", ")") or cursor.at_end() or at_clause(cursor)):
                 raise cursor.unrecognized("select clause")
             return
-        start = cursor.at
+        start, before = cursor.at, len(scope.edits)
         self.expression(scope, lambda c: c.key == "," or at_clause(c))
         tokens = cursor.tokens[start : cursor.at]
         scope.items.append(item_of(tokens))
+        if any(edit.end > edit.start for edit in scope.edits[before:]):
+            end = tokens[-1].end
+            scope.edits.append(Edit(end, end, as_said(tokens, cursor.source)))
         if any(token.key == "OVER" for token in tokens):
             scope.filters_early = False
 
@@ -290,7 +303,7 @@ class QueryParser(ExpressionParser):
                     joined = scope.relations[first:]
                     scope.relations[first:] = (replace(one, is_seen=False) for one in joined)
                 if cursor.accept("ON"):
-                    self.expression(scope, _at_end_of_on)
+                    self.expression(scope, at_end_of_on)
                 elif cursor.accept("USING"):
                     scope.merged_columns = True
                     cursor.skip_parentheses()
@@ -446,7 +459,7 @@ class QueryParser(ExpressionParser):
     def _at_alias(self) -> bool:
         """True where an alias without AS stands, and no clause or join."""
         cursor = self.cursor
-        return cursor.at_alias() and not _at_end_of_on(cursor)
+        return cursor.at_alias() and not at_end_of_on(cursor)
 
     def _pivot(self, scope: Scope) -> None:
         """PIVOT | UNPIVOT [INCLUDE | EXCLUDE NULLS] (...) [[AS] alias], which makes columns of
@@ -473,21 +486,7 @@ class QueryParser(ExpressionParser):
             label = cursor.name("lateral view")
         if cursor.accept("AS"):
             cursor.name("lateral view")
-            while cursor.key == "," and _column_alias_follows(cursor):
+            while cursor.key == "," and column_alias_follows(cursor):
                 cursor.next()
                 cursor.name("lateral view")
         scope.relations.append(Relation((), label))
-
-
-def _at_end_of_on(cursor: Cursor) -> bool:
-    return at_clause(cursor) or at_join(cursor) or at_pivot(cursor)
-
-
-def _column_alias_follows(cursor: Cursor) -> bool:
-    """After a lateral view's column alias: is what follows the comma another one, not a
-    relation?
-    """
-    after = cursor.peek(2)
-    return after.key in (",", "LATERAL", "WHERE", "GROUP", ")", "ORDER", "LIMIT") or (
-        after.kind is TokenKind.END or after.key in ("JOIN", "HAVING", "UNION", "SELECT", "INSERT")
-    )
