@@ -17,6 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import weakref
 import zipfile
@@ -44,6 +45,8 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _UNCHECKED_HASH: Final = (1).to_bytes(4, "little")
 _READY: weakref.WeakSet[Any] = weakref.WeakSet()
 """Applications, or sessions of Spark Connect, whose workers have all they need."""
+_SENDING: Final = threading.Lock()
+"""Held while one gets it: two streams begin at once, and Spark copies a file to a name once."""
 
 
 def make_ready(spark: SparkSession) -> None:
@@ -57,14 +60,21 @@ def make_ready(spark: SparkSession) -> None:
     application = _application(spark)
     if application in _READY:
         return
+    with _SENDING:
+        if application not in _READY:
+            _send(spark, application)
+            _check_libraries(spark)
+            _READY.add(application)
+
+
+def _send(spark: SparkSession, application: Any) -> None:
     archive = package_zip()
-    if archive is not None:
-        if application is spark:
-            spark.addArtifact(archive, pyfile=True)
-        else:
-            application.addPyFile(archive)
-    _check_libraries(spark)
-    _READY.add(application)
+    if archive is None:
+        return
+    if application is spark:
+        spark.addArtifact(archive, pyfile=True)
+    else:
+        application.addPyFile(archive)
 
 
 def runs_here(spark: SparkSession) -> bool:

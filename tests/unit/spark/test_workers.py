@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import traceback
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import tomllib
 
 from hiveacid.errors import AcidError, InvalidInputError, MissingExtraError, StorageError
+from hiveacid.spark import workers
 from hiveacid.spark.failures import statement_error
-from hiveacid.spark.workers import NEEDED, libraries, missing_libraries, package_zip
+from hiveacid.spark.workers import (
+    NEEDED,
+    libraries,
+    make_ready,
+    missing_libraries,
+    package_zip,
+)
 
 LAZY = "import sys; sys.path.insert(0, sys.argv[1]);"
 IN_WORKER = (
@@ -82,6 +92,27 @@ def test_whoever_runs_python_in_the_workers_makes_them_ready(project: Path) -> N
     running = {path for path, text in texts.items() if ".mapInArrow(" in text}
     assert len(running) >= 2
     assert [path for path in running if "make_ready(spark)" not in texts[path]] == []
+
+
+def test_two_threads_send_the_package_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As two streams do that begin at once: Spark refuses to copy a file that it is copying."""
+    sent: list[str] = []
+
+    class Application:
+        master = "yarn"
+
+        def addPyFile(self, file: str) -> None:
+            sent.append(file)
+            if len(sent) == 1:
+                other.start()
+                other.join(timeout=0.5)
+
+    spark: Any = SimpleNamespace(sparkContext=Application())
+    other = threading.Thread(target=make_ready, args=[spark])
+    monkeypatch.setattr(workers, "_check_libraries", lambda _: None)
+    make_ready(spark)
+    other.join()
+    assert sent == [package_zip()]
 
 
 def test_the_least_versions_are_those_of_the_package(project: Path) -> None:
