@@ -271,6 +271,20 @@ def test_a_dropped_partition_is_a_change(alone: Session) -> None:
     assert [one[2] for one in skipping.next()] == [5]
 
 
+@pytest.mark.parametrize("options", [{}, {**FEED, "startingVersion": "1"}], ids=["rows", "feed"])
+def test_a_column_that_was_renamed_is_told(alone: Session, options: dict[str, str]) -> None:
+    _insert(alone, 1)
+    stream = Reader(alone, **options)
+    stream.next()
+    alone.sql("alter table t change pay wage int")
+    alone.table("t").write_arrow([{"id": 2, "wage": 2}])
+    with pytest.raises(InvalidInputError, match=r"t has no column pay .* it was altered") as told:
+        stream.next()
+    assert told.value.__notes__ == ["Load it again, without a schema."]
+    anew = Reader(alone, stream.at, **options)
+    assert [number for _, _, number in anew.next()] == [2]
+
+
 def test_checkpoints_of_other_streams_are_told(alone: Session) -> None:
     _insert(alone, 1)
     rows = Reader(alone)

@@ -291,6 +291,7 @@ def opened(
     table = readable_table(session, options)
     of_table = [field for field in schema.fields if field.name.lower() not in _ADDED]
     names = [field.name for field in of_table]
+    check_schema(table, StructType(of_table))
     context = session.reading_context()
     scan = open_changes(context, table, wanted, names, between=between)
     check_schema(scan.table, StructType(of_table))
