@@ -298,3 +298,32 @@ def test_a_batch_that_was_begun_for_another_table_of_the_name_is_refused(
         _LASTING.popitem()[1].close()
         assert read_arrow(acid.table("t")).read_all().num_rows == 0
         assert "OPEN" not in str(acid.sql("show transactions").rows)
+
+
+@pytest.mark.parametrize("kind", ["", "clustered by (id) into 2 buckets"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["drop table t"],
+        ["drop table t", "create table t (id int) {more}"],
+        ["alter table t rename to u", "create table t (id int) {more}"],
+    ],
+)
+def test_tasks_that_begin_when_the_table_is_gone_say_so(
+    tmp_path: Path, kind: str, change: list[str]
+) -> None:
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+    from hiveacid.connectors.write import stage
+
+    url, more = f"sqlite:///{tmp_path}/metastore.db", f"{kind} {ACID}"
+    with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
+        acid.sql(f"create table t (id int) {more}")
+        source = HiveAcidDataSource({"table": "t", "metastore": url, "checkpointLocation": "/c"})
+        schema = StructType([StructField("id", IntegerType())])
+        writer = pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite=False)))
+        for text in change:
+            acid.sql(text.format(more=more))
+        with pytest.raises(ConflictError, match=r"default\.t was dropped, renamed or made anew"):
+            stage(writer._work, iter([pa.RecordBatch.from_pydict({"id": [2]})]))
+        source.streamWriter(schema, overwrite=False).abort([None], 0)
+        assert "OPEN" not in str(acid.sql("show transactions").rows)

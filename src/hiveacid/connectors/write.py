@@ -45,6 +45,8 @@ from hiveacid.errors import (
     InternalError,
     InvalidInputError,
     MetastoreError,
+    MissingFileError,
+    NotFoundError,
     UnsupportedError,
 )
 from hiveacid.layout.directories import staging_name
@@ -146,6 +148,7 @@ def stage(work: Work, batches: Iterator[pa.RecordBatch]) -> Written:
     """Write the rows of this task, hidden.
 
     Raises:
+        ConflictError: the table was dropped, renamed or made anew since the write began.
         ConversionError: a value does not fit its column.
         InvalidInputError: more tasks write than there are bucket numbers.
         StorageError: a file could not be written.
@@ -158,7 +161,7 @@ def stage(work: Work, batches: Iterator[pa.RecordBatch]) -> Written:
     stage = RowStage(
         work.target, table.partition_keys, bucketed=False, statement=work.target.insert_statement
     )
-    with _kept_alive(work):
+    with _kept_alive(work), _in_its_place(work):
         if not table.partition_keys and not work.is_gathered:
             files = stage.staged(_checked(rows, number), name=name, number=number)
             return Written(work, tuple(files), ())
@@ -171,6 +174,23 @@ def stage(work: Work, batches: Iterator[pa.RecordBatch]) -> Written:
             return Written(work, (), tuple(spool.chunks))
         files = stage.staged(_checked(spool.in_order(), number), name=name, number=number)
         return Written(work, tuple(files), ())
+
+
+@contextmanager
+def _in_its_place(work: Work) -> Iterator[None]:
+    """A block that writes to the staging directory, which goes where the table goes: a write holds
+    no lock before its commit.
+    """
+    try:
+        yield
+    except MissingFileError as error:
+        path, table = str(error.context.get("path")), work.target.table.name
+        if not path.startswith(work.target.files.at(work.target.staging)[1]):
+            raise
+        raise ConflictError(
+            f"{table} was dropped, renamed or made anew while rows for it were staged",
+            table=str(table),
+        ) from error
 
 
 def _rows(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -324,7 +344,10 @@ def abort_unheard(options: Options) -> None:
         aborted = session.client.transactions.abort_of(agent)
         if not aborted:
             return
-        table = readable_table(session, options)
+        try:
+            table = readable_table(session, options)
+        except NotFoundError:  # its staging directory went with it
+            return
         for txn in aborted:
             _drop(session.client.files, f"{table.location}/{staging_name(txn, '0')}")
 
