@@ -1,6 +1,8 @@
-"""What the columns of a query are called that makes a table or a view."""
+"""What the columns of a query are called: in its answer, and where it makes a table or a view."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 from tests.unit.sql.catalog import bound
@@ -49,3 +51,23 @@ def test_columns_beside_stars_and_generators_are_counted_from_both_ends() -> Non
     assert _titles("(select 1 a, 2 from t) union all select 3, 4 b") == (("a", "_c1"), ())
     assert _titles("with q as (select 1 x) select x, 2 from q") == (("x", "_c1"), ())
     assert _titles("values (1, 2)") == _titles("table t") == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("item", "alias"),
+    [
+        ("size(v)", " AS `size(v)`"),
+        ("1 + size( `t`.v\n)", " AS `1 + size( ``t``.v )`"),
+        ("size(v) n", ""),
+        ("size(v) as n", ""),
+        ("explode(sort_array(array(greatest(id, v)))) as n", ""),
+        ("stack(1, size(v))", ""),
+        ("upper(v)", ""),
+        ("cast(t.v as varchar(3))", " AS `v`"),
+        ("concat('${v}', size(v))", ""),
+    ],
+)
+def test_a_column_is_called_by_what_was_said(item: str, alias: str) -> None:
+    query = bound(f"select {item} from t")
+    assert isinstance(query, Query)
+    assert re.findall(r" AS `(?:[^`]|``)*`", query.text) == [alias] * bool(alias)

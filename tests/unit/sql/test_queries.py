@@ -277,26 +277,6 @@ def test_query_text(text: str, expected: str) -> None:
     assert re.sub(r" AS `(?:[^`]|``)*`(?!\()", "", query.text) == expected
 
 
-@pytest.mark.parametrize(
-    ("item", "alias"),
-    [
-        ("size(v)", " AS `size(v)`"),
-        ("1 + size( `t`.v\n)", " AS `1 + size( ``t``.v )`"),
-        ("size(v) n", ""),
-        ("size(v) as n", ""),
-        ("explode(sort_array(array(greatest(id, v)))) as n", ""),
-        ("stack(1, size(v))", ""),
-        ("upper(v)", ""),
-        ("cast(t.v as varchar(3))", " AS `v`"),
-        ("concat('${v}', size(v))", ""),
-    ],
-)
-def test_a_column_is_called_by_what_was_said(item: str, alias: str) -> None:
-    query = bound(f"select {item} from t")
-    assert isinstance(query, Query)
-    assert re.findall(r" AS `(?:[^`]|``)*`", query.text) == [alias] * bool(alias)
-
-
 def test_one_placeholder_for_each_table_and_need_of_row_ids() -> None:
     query = bound("select a.row__id, b.id, c.id from t a, t b, t c, d2.s")
     assert isinstance(query, Query)
