@@ -234,6 +234,29 @@ def test_of_two_drivers_with_one_batch_one_writes(acid: Session, spark: SparkSes
     assert rows(acid, "emp") == [(1, 1)]
 
 
+@pytest.mark.parametrize(
+    ("isolation", "expected"), [("snapshot", [(7, 1), (7, 2)]), ("serializable", [(7, 1)])]
+)
+def test_two_streams_with_one_new_key(
+    acid: Session, spark: SparkSession, isolation: str, expected: list[Any]
+) -> None:
+    """What docs/streaming.md says of them, and to do."""
+    acid.sql(f"alter table emp set tblproperties ('hiveacid.isolation'='{isolation}')")
+    mine, its = (spark.createDataFrame([(7, pay)], "id int, pay int") for pay in (1, 2))
+    other = hiveacid.foreach_batch(acid, "emp", mode="upsert", on="id", app_id="b")
+    tries: list[int] = []
+
+    def meanwhile(txn: AcidTransaction, batch: DataFrame, number: int) -> None:
+        tries.append(number)
+        if len(tries) == 1:
+            other(its, 0)
+
+    write = hiveacid.foreach_batch(acid, "emp", mode="upsert", on="id", app_id="a", also=meanwhile)
+    write(mine, 0)
+    assert rows(acid, "emp") == expected
+    assert len(tries) == (1 if isolation == "snapshot" else 2)
+
+
 def test_it_pickles_without_its_session(acid: Session, spark: SparkSession) -> None:
     write = pickle.loads(pickle.dumps(hiveacid.foreach_batch(acid, "emp", app_id="a")))
     write(spark.createDataFrame([(1, 1)], "id int, pay int"), 0)
