@@ -2,6 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
+ACID = "stored as orc tblproperties('transactional'='true')"
+MADE = [
+    ("*", "from c", "char(5) varchar(7) array<varchar(2)> varchar(4)"),
+    ("v as w, upper(c) u, l", "from c", "varchar(7) string array<varchar(2)>"),
+    ("q.k, p", "from (select c k, p from c group by c, p) q", "char(5) varchar(4)"),
+    ("cast(c as varchar(3)), concat(cast(1 as char(2)), v) n", "from c", "varchar(3) string"),
+    ("cast('a' as char(4)) x, *, cast(p as varchar(2)) z", "from (select p q, p from c) s",
+     "char(4) varchar(4) varchar(4) varchar(2)"),
+    ("v", "from c union all select 'longer than seven'", "string"),
+    ("v", "from seen", "varchar(7)"),
+]  # fmt: skip
+"""Select items, what follows, the types that CREATE TABLE AS and CREATE VIEW make of it."""
+
 
 def test_original_files_and_bucket_files_give_the_same_chars(acid, rows):
     acid.sql("create table t (id int, c char(4)) stored as orc")
@@ -14,3 +29,17 @@ def test_original_files_and_bucket_files_give_the_same_chars(acid, rows):
     )
     acid.sql("insert into n values (2, 'ab')")
     assert rows("select id, c from n where c = 'ab'") == [(2, "ab")]
+
+
+@pytest.mark.parametrize(("items", "source", "types"), MADE)
+def test_what_is_made_of_a_query_has_its_chars(acid, rows, items, source, types):
+    columns = "(c char(5), v varchar(7), l array<varchar(2)>) partitioned by (p varchar(4))"
+    acid.sql(f"create table c {columns} {ACID}")
+    acid.sql("insert into c select 'ab', 'abc', array('a'), 'pp'")
+    acid.sql("create view seen as select v from c")
+    acid.sql(f"create table made {ACID} as select {items} {source}")
+    acid.sql(f"create view view_of_it as select {items} {source}")
+    wanted = types.split(" ")
+    assert [row["data_type"] for row in acid.sql("describe made").collect()] == wanted
+    assert [row["data_type"] for row in acid.sql("describe view_of_it").collect()] == wanted
+    assert rows("select * from made") == rows("select * from view_of_it")

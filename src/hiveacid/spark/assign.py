@@ -33,6 +33,7 @@ from hiveacid.model.types import (
     StructType,
     UnionType,
     VarcharType,
+    parse_type,
 )
 from hiveacid.spark.session import literal, quoted
 
@@ -109,6 +110,23 @@ def hive_type(kind: t.DataType) -> HiveType:
     raise UnsupportedError(
         f"Hive has no type for Spark's {kind.simpleString()}", type=kind.simpleString()
     )
+
+
+HIVE_TYPE: Final = "hiveacid.type"
+"""In a column's metadata its type in Hive: Spark has char and varchar as strings."""
+
+
+def hive_type_of(field: t.StructField) -> HiveType:
+    """The Hive type of a query's column: of the table's column that it is, else of its values.
+
+    Raises:
+        UnsupportedError: for a type that Hive does not have.
+    """
+    told = field.metadata.get(HIVE_TYPE)
+    found = parse_type(told) if told else None
+    if found is not None and spark_type(found) == field.dataType:
+        return found
+    return hive_type(field.dataType)
 
 
 # -------------------------------------------------------------------- pieces of Spark SQL text

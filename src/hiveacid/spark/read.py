@@ -26,7 +26,7 @@ from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import AcidMode, FileFormat, Table
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.arrow_read import EXTRAS, FILE_NAME_COLUMN, IS_DELETED_COLUMN
-from hiveacid.spark.assign import spark_type
+from hiveacid.spark.assign import HIVE_TYPE, spark_type
 from hiveacid.spark.failures import done_by_spark
 from hiveacid.spark.session import (
     ROW_ID_COLUMN,
@@ -139,10 +139,13 @@ def no_rows(
     *,
     virtual: Collection[str],
     columns: Sequence[str] | None = None,
+    told: bool = False,
 ) -> DataFrame:
-    """What ``read`` gives of a table without rows; ``columns`` None: all of them."""
+    """What ``read`` gives of a table without rows; ``columns`` None: all of them; ``told``: with
+    their types in Hive, which stay with them in a query (``hive_type_of``).
+    """
     fields = [
-        t.StructField(c.name, spark_type(c.type))
+        t.StructField(c.name, spark_type(c.type), metadata={HIVE_TYPE: str(c.type)} if told else {})
         for c in table.all_columns
         if columns is None or c.name in columns
     ]

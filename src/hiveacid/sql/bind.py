@@ -19,7 +19,7 @@ from hiveacid.sql.expressions import (
     Relation,
     Scope,
 )
-from hiveacid.sql.items import titles
+from hiveacid.sql.items import kinds, titles
 from hiveacid.sql.needs import (
     aggregates_of,
     columns_of_statement,
@@ -126,8 +126,9 @@ def _query(fragment: Fragment, splicer: Splicer) -> Query:
 
 
 def _entitled(fragment: Fragment, splicer: Splicer, *, twice: bool = False) -> Query:
-    named = titles(fragment.scope.named_by, twice=twice)
-    return dataclasses.replace(_query(fragment, splicer), titles=named)
+    by = fragment.scope.named_by
+    named = titles(by, twice=twice)
+    return dataclasses.replace(_query(fragment, splicer), titles=named, kinds=kinds(by))
 
 
 def _value(expression: ParsedExpression, column: str | None, table: Table, splicer: Splicer) -> str:

@@ -103,13 +103,15 @@ class Relation:
 class Item:
     """A select item: the name of its column ('' for none), and the dotted name that it is, empty
     where it is an expression; ``is_several`` where it may make any number of columns, ``is_cast``
-    where it has its name from a column that is cast.
+    where it has its name from a column that is cast; ``kind``: char(n) or varchar(n), where it is
+    a cast to that.
     """
 
     name: str
     column: tuple[str, ...] = ()
     is_several: bool = False
     is_cast: bool = False
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ name of a table, options of reading it, a sample of its buckets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 from hiveacid.errors import UnsupportedError
@@ -76,7 +77,8 @@ def item_of(tokens: Sequence[Token]) -> Item:
         one.key == "." for one in expression[1::2]
     )
     if not is_path or len(expression) % 2 == 0 or expression[0].key in _VALUES:
-        return Item(named, (), _is_several(tokens), is_cast=not name and tokens[0].key == "CAST")
+        is_cast = not name and tokens[0].key == "CAST"
+        return Item(named, (), _is_several(tokens), is_cast=is_cast, kind=_kind(expression))
     return Item(named, parts)
 
 
@@ -89,6 +91,16 @@ def as_said(tokens: Sequence[Token], source: str) -> str:
     said = " ".join(source[tokens[0].start : last.end].split())
     name = item_of(tokens).name or said
     return "" if has_alias or _is_several(tokens) or "${" in name else f" AS {quoted(name)}"
+
+
+def _kind(expression: Sequence[Token]) -> str:
+    """char(n) or varchar(n), where the expression is one cast to that."""
+    keys = [token.key for token in expression]
+    depths = list(accumulate((key == "(") - (key == ")") for key in keys))
+    is_one = keys[0] == "CAST" and 0 not in depths[1:-1] and len(keys) > 7
+    if not is_one or keys[-6] != "AS" or keys[-5] not in ("CHAR", "VARCHAR"):
+        return ""
+    return f"{keys[-5].lower()}({expression[-3].text})"
 
 
 def _name_within(expression: Sequence[Token]) -> str:
@@ -150,6 +162,14 @@ def titles(scope: Scope | None, *, twice: bool) -> tuple[tuple[str, ...], tuple[
     if not several:
         return tuple(names), ()
     return tuple(names[: several[0]]), tuple(names[several[-1] + 1 :])
+
+
+def kinds(scope: Scope | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What ``titles`` names: char(n) and varchar(n) of casts, else ''."""
+    items = [] if scope is None else scope.items
+    several = [place for place, item in enumerate(items) if item.is_several]
+    found = tuple(item.kind for item in items)
+    return (found[: several[0]], found[several[-1] + 1 :]) if several else (found, ())
 
 
 def further_names(columns: Sequence[str], query: Scope) -> str:

@@ -39,7 +39,7 @@ from hiveacid.statements.locations import (
     goes_to_trash,
     owns_files,
 )
-from hiveacid.statements.values import Insert
+from hiveacid.statements.values import Insert, Query
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
@@ -62,7 +62,18 @@ def create_table(context: ExecutionContext, bound: Bound) -> None:
         create(context, statement)
         return
     rows = select.open_query(context, bound.part(lambda whole: whole.query))
-    create(context, statement, rows=renamed(rows, columns_of(rows.schema, statement.query)))
+    columns = _query_columns(context, statement.query, bound.look, rows)
+    create(context, statement, columns=columns, rows=renamed(rows, columns))
+
+
+def _query_columns(
+    context: ExecutionContext, query: Query, look: Look, rows: DataFrame
+) -> tuple[Column, ...]:
+    """The columns of a query: char and varchar are told only by the tables' definitions."""
+    tables_read = [look.definition(ref.name) for ref in query.tables.values()]
+    has_chars = any("char(" in str(c.type) for table in tables_read for c in table.all_columns)
+    schema = select.query_schema(context, query, look) if has_chars else rows.schema
+    return columns_of(schema, query)
 
 
 def create(
@@ -72,7 +83,7 @@ def create(
     columns: tuple[Column, ...] | None = None,
     rows: DataFrame | ArrowTable | None = None,
 ) -> None:
-    """Make the table, of ``columns`` where it does not say its own, or of rows, which it then has;
+    """Make the table, of ``columns`` where it does not say its own, and of rows, which it then has;
     with ``or_replace`` in the place of one that is there.
     """
     if statement.or_replace and context.look().table(statement.name) is not None:
@@ -87,16 +98,19 @@ def create(
     if rows is None:
         tables.make_table(context, statement, columns=columns)
     else:
-        _create_from(context, statement, rows)
+        _create_from(context, statement, rows, columns=columns or columns_of_rows(rows))
 
 
 def _create_from(
-    context: ExecutionContext, statement: CreateTable, rows: DataFrame | ArrowTable
+    context: ExecutionContext,
+    statement: CreateTable,
+    rows: DataFrame | ArrowTable,
+    *,
+    columns: tuple[Column, ...],
 ) -> None:
     """Make the table with the columns of the rows and put them in; all or nothing. Until the end
     nobody else reads the table, or changes its definition; killed before, nobody ever does.
     """
-    columns = columns_of_rows(rows)
     _check_query_columns(statement, columns)
     plain = replace(statement, query=None)
     if tables.is_there(context.look(), plain):
@@ -181,7 +195,7 @@ def _replace(
     """
     plain = replace(statement, query=None, or_replace=False, must_exist=False)
     if rows is not None:
-        columns = columns_of_rows(rows)
+        columns = columns or columns_of_rows(rows)
         _check_query_columns(statement, columns)
     whole = plain if columns is None else tables.with_query_columns(plain, columns)
     if _is_defined_so(old, tables.definition_of(context, whole, context.look()), whole):

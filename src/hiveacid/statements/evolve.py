@@ -19,7 +19,14 @@ from pyarrow import Table as ArrowTable
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, Table, TableKind
-from hiveacid.model.types import HiveType, ListType, MapType, PrimitiveType, StructType
+from hiveacid.model.types import (
+    HiveType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    parse_type,
+)
 from hiveacid.statements.checks import (
     check_has_columns,
     check_has_partition_columns,
@@ -237,13 +244,14 @@ def _new_fields(given: HiveType, known: HiveType) -> list[str]:
     ]
 
 
+_SET_OPERATION: Final = re.compile(r"\b(union|intersect|except|minus)\b", re.IGNORECASE)
 _EXPRESSION = re.compile(r"[\d.]+|.*[()].*", re.DOTALL)
 """What Spark calls a column that has no name."""
 
 
 def columns_of(schema: SparkStruct, query: Query) -> tuple[Column, ...]:
     """The columns of a query as a table gets them; Hive calls those without a name _c0, _c1, ..."""
-    from hiveacid.spark.assign import hive_type
+    from hiveacid.spark.assign import hive_type, hive_type_of
 
     first, last = query.titles
     names = [
@@ -251,10 +259,13 @@ def columns_of(schema: SparkStruct, query: Query) -> tuple[Column, ...]:
         for number, field in enumerate(schema.fields)
     ]
     names = [*first, *names[len(first) : len(names) - len(last)], *last]
-    return tuple(
-        Column(name, hive_type(field.dataType))
-        for name, field in zip(names, schema.fields, strict=True)
-    )
+    # Of several queries Spark keeps what the first one's columns tell.
+    is_one = _SET_OPERATION.search(query.text) is None
+    types = [hive_type_of(f) if is_one else hive_type(f.dataType) for f in schema.fields]
+    first, last = query.kinds if is_one else ((), ())
+    kinds = [*first, *[""] * (len(names) - len(first) - len(last)), *last]
+    types = [parse_type(kind) if kind else one for kind, one in zip(kinds, types, strict=True)]
+    return tuple(map(Column, names, types))
 
 
 def columns_of_struct(schema: SparkStruct) -> tuple[Column, ...]:

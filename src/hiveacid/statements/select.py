@@ -145,7 +145,7 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
     try:
         for placeholder, ref in query.tables.items():
             virtual = {column.value for column in ref.virtual}
-            rows = no_rows(spark, definition_of(look, ref), virtual=virtual)
+            rows = no_rows(spark, definition_of(look, ref), virtual=virtual, told=True)
             if ref.changes is not None:
                 from hiveacid.spark.arrow_read import with_change_columns
 

@@ -95,8 +95,8 @@ class Query:
 
     ``aggregates`` are all that it asks for, of all of its one table; empty where it asks for
     something else. ``lookup`` likewise, of some of its rows. ``titles`` are Hive's names of the
-    first and of the last columns, where the query makes a table or view. ``views`` are those of
-    ours whose text is in it.
+    first and of the last columns, where the query makes a table or view, ``kinds`` their types,
+    where those are char or varchar by a cast. ``views`` are those of ours whose text is in it.
     """
 
     text: str
@@ -104,6 +104,7 @@ class Query:
     aggregates: tuple[Aggregate, ...] = field(default=(), compare=False)
     lookup: Lookup | None = field(default=None, compare=False)
     titles: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()), compare=False)
+    kinds: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()), compare=False)
     views: frozenset[TableName] = field(default=frozenset(), compare=False)
 
 
