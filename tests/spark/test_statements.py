@@ -272,7 +272,7 @@ def test_multi_insert_is_one_transaction(acid, rows, layout):
     assert [(r.rows, r.write_id) for r in results] == [(2, 1), (2, 1), (1, 1)]
     assert rows("select * from a") == [(1,), (2,)]
     assert rows("select * from b") == [(2, "x"), (3, "x"), (3, "y")]
-    assert "p=y/delta_0000001_0000001_0001/bucket_00000_N" in layout("b")
+    assert "p=y/delta_0000001_0000001_0002/bucket_00000_N" in layout("b")
     committed = acid.client.metastore.valid_txns().hwm
     with pytest.raises(ConversionError):
         acid.sql("set hiveacid.store_assignment=ansi")

@@ -304,7 +304,7 @@ class InsertWork(Work):
         if isinstance(source, Literals):
             frame = job.context.session().sql(literal_query(source.rows)).coalesce(1)
         elif isinstance(source, Query):
-            frame = query_frame(job, source)
+            frame = query_frame(job, source, by_one=True)
             if self.statement.by_name:
                 return self._found_by_name(frame)
         elif isinstance(source, pa.Table):  # cast without loss, as where Spark is not needed

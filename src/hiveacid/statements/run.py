@@ -159,7 +159,12 @@ def _written_and_published(
     unit.txn.pending.note_statement(context.text)
     clock = context.client.clock
     began_s = clock.monotonic_s()
-    staged = [_stage(context, unit, work, view, number) for number, work in enumerate(works)]
+    staged: list[tuple[Job, WriteResult]] = []
+    branch = 0  # of a multi-insert: each is a statement of its own, whatever its table
+    for number, work in enumerate(works):
+        staged.append(_stage(context, unit, work, view, number, branch=branch))
+        if isinstance(work, InsertWork):
+            branch += len(staged[-1][0].statement_ids) + len(work.statement.also)
     for work, (job, written) in zip(works, staged, strict=True):
         unit.txn.pending.add_columns(work.table.name, _added(work, view))
         _publish(unit, job, work, written)
@@ -254,16 +259,18 @@ def _added(work: Work, look: Look) -> Sequence[Column]:
 
 
 def _stage(
-    context: ExecutionContext, unit: UnitOfWork, work: Work, view: View, number: int
+    context: ExecutionContext, unit: UnitOfWork, work: Work, view: View, number: int, *, branch: int
 ) -> tuple[Job, WriteResult]:
-    """Write one work's files, hidden; ``number`` is its place among those of the statement."""
+    """Write one work's files, hidden; ``number`` is its place among those of the statement,
+    ``branch`` its first statement's id, where the transaction gives it to the table.
+    """
     txn, table = unit.txn, work.table
     write_id = WriteId(0)
     ids: tuple[StatementId, ...] = ()
     if table.is_transactional:
         write_id = txn.write_id(table.name)
         check_given_out(txn, table)
-        ids = txn.take_statement_ids(table.name, work.statement_id_count)
+        ids = txn.take_statement_ids(table.name, work.statement_id_count, least=branch)
     staging = f"{table.location}/{staging_name(txn.id, str(ids[0] if ids else number))}"
     job = Job(
         context=context,

@@ -16,6 +16,7 @@ chosen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from hiveacid.spark.read import Given
 
 _Answer = TypeVar("_Answer")
+_GENERATOR: Final = re.compile(r"\b(lateral|explode|posexplode|inline|stack)", re.IGNORECASE)
+"""What makes many rows of one."""
 
 
 def open_query(context: ExecutionContext, bound: Bound) -> DataFrame:
@@ -157,8 +160,9 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
             spark.catalog.dropTempView(name)
 
 
-def query_frame(reader: Reader, query: Query) -> DataFrame:
-    """A query as a reader's transaction sees the tables.
+def query_frame(reader: Reader, query: Query, *, by_one: bool = False) -> DataFrame:
+    """A query as a reader's transaction sees the tables; ``by_one``: by one task, as in Hive, where
+    the rows of all of them are few and no generator makes more of them.
 
     The tables' rows go into it as DataFrames, not by temporary views: on Spark Connect a query is
     looked at again by each action, when the views are gone.
@@ -179,7 +183,15 @@ def query_frame(reader: Reader, query: Query) -> DataFrame:
         (rows,) = given.values()
         if isinstance(rows, RowsHere):
             answer = select_here(spark, query.lookup, rows, otherwise=by_spark)
-    return by_spark() if answer is None else answer
+    frame = by_spark() if answer is None else answer
+    return frame.coalesce(1) if by_one and _stays_small(query, given) else frame
+
+
+def _stays_small(query: Query, given: Mapping[str, Given]) -> bool:
+    from hiveacid.spark.arrow_read import RowsHere
+
+    are_here = all(isinstance(rows, RowsHere) for rows in given.values())
+    return are_here and _GENERATOR.search(query.text) is None
 
 
 def _frame(spark: SparkSession, query: Query, given: Mapping[str, Given]) -> DataFrame:

@@ -243,15 +243,17 @@ class Transaction(AbstractContextManager["Transaction"]):
         self._pristine = False
         return self._allocate(table)
 
-    def take_statement_ids(self, table: TableName, n: int) -> tuple[StatementId, ...]:
-        """``n`` statement ids, increasing and never given before for this table.
+    def take_statement_ids(
+        self, table: TableName, n: int, *, least: int = 0
+    ) -> tuple[StatementId, ...]:
+        """``n`` statement ids from ``least`` on, increasing, never given before for this table.
 
         Raises:
             InvalidInputError: more than 4096 in one transaction.
         """
         self.require_open()
         self._pristine = False
-        first = self._next_statement.get(table, 0)
+        first = max(self._next_statement.get(table, 0), least)
         if first + n > MAX_STATEMENT_ID + 1:
             raise InvalidInputError(
                 f"Transaction {self._id} has used {first} of {MAX_STATEMENT_ID + 1} statement ids "

@@ -1,0 +1,25 @@
+-- each branch of a multi-insert is a statement of its own in ROW__ID
+create table src (id int, v string) stored as orc tblproperties('transactional'='true');
+create table plain (id int) stored as orc;
+create table a (id int, v string) stored as orc tblproperties('transactional'='true');
+create table b (id int, v string) partitioned by (p string) stored as orc tblproperties('transactional'='true');
+create table c (id int) clustered by (id) into 2 buckets stored as orc tblproperties('transactional'='true');
+create table io (id int) stored as orc tblproperties('transactional'='true','transactional_properties'='insert_only');
+insert into src values (1,'a'),(2,'b'),(3,'c'),(4,null);
+from src insert into a select id, v where id < 3 insert into b partition (p='s') select id, v where id >= 3 insert into c select id;
+select row__id.writeid, row__id.bucketid, row__id.rowid, a.* from a;
+select row__id.writeid, row__id.bucketid, row__id.rowid, b.* from b;
+select row__id.writeid, row__id.bucketid, row__id.rowid, c.* from c;
+from src insert overwrite table c select id where id = 1 insert overwrite table a select id, v where id = 2 insert overwrite table b partition (p) select id, v, 'd' where id = 3;
+select row__id.writeid, row__id.bucketid, row__id.rowid, a.* from a;
+select row__id.writeid, row__id.bucketid, row__id.rowid, b.* from b;
+select row__id.writeid, row__id.bucketid, row__id.rowid, c.* from c;
+from src insert into plain select id insert into io select id insert into a select id, 'third' where id = 4 insert into b partition (p='s') select id, 'fourth' where id = 99 insert into b partition (p='t') select id, 'fifth' where id = 1;
+select row__id.writeid, row__id.bucketid, row__id.rowid, a.* from a;
+select row__id.writeid, row__id.bucketid, row__id.rowid, b.* from b;
+from src insert into b partition (p='s') select id, 'x' where id = 1 insert into b partition (p='s2') select id, 'y' where id = 2;
+update b set v = 'u' where p = 's2';
+select row__id.writeid, row__id.bucketid, row__id.rowid, b.* from b where v in ('x','u');
+with q as (select * from src where id > 2) from q insert into a select id, 'w' insert into b partition (p='w') select id, v;
+select row__id.writeid, row__id.bucketid, row__id.rowid, a.* from a where v = 'w';
+select row__id.writeid, row__id.bucketid, row__id.rowid, b.* from b where p = 'w';
