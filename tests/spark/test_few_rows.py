@@ -96,3 +96,24 @@ def test_what_a_table_demands_of_its_rows_is_sparks(acid: Session, spark_writes:
     with pytest.raises(Exception, match="NOT NULL"):
         acid.sql("update n set v = null where k = 1")
     assert len(spark_writes) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "writers"),
+    [
+        ("select k from few", 1),
+        ("select k from few where k > 0", 1),
+        ("select max(k) from few group by k % 3", 1),
+        ("select r.id from range(0, 100, 1, 2) r join few on k = r.id % 4", 2),
+        ("select y from few lateral view explode(array(k, k + 1)) x as y", 2),
+    ],
+)
+def test_few_rows_have_one_writer_as_in_hive_and_hold_no_others_back(
+    acid: Session, rows: Rows, query: str, writers: int
+) -> None:
+    acid.sql("set hiveacid.reads.local_bytes = 262144")
+    acid.sql(f"create table few (k int) {ACID}")
+    acid.sql("insert into few values (0), (1), (2), (3)")
+    acid.sql(f"create table t (k bigint) {ACID}")
+    acid.sql(f"insert into t {query}")
+    assert rows("select count(distinct row__id.bucketid) from t") == [(writers,)]

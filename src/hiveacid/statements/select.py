@@ -161,8 +161,8 @@ def query_schema(context: ExecutionContext, query: Query, look: Look) -> StructT
 
 
 def query_frame(reader: Reader, query: Query, *, by_one: bool = False) -> DataFrame:
-    """A query as a reader's transaction sees the tables; ``by_one``: by one task, as in Hive, where
-    the rows of all of them are few and no generator makes more of them.
+    """A query as a reader's transaction sees the tables; ``by_one``: few rows of its one table are
+    read by one task, as in Hive, unless a generator makes more of them.
 
     The tables' rows go into it as DataFrames, not by temporary views: on Spark Connect a query is
     looked at again by each action, when the views are gone.
@@ -174,8 +174,8 @@ def query_frame(reader: Reader, query: Query, *, by_one: bool = False) -> DataFr
     if not query.tables:
         return spark.sql(query.text)
     given = reader.relations(query.tables)
-    by_spark = partial(_frame, spark, query, given)
-    answer = None
+    by_one = by_one and len(given) == 1 and _GENERATOR.search(query.text) is None
+    by_spark = partial(_frame, spark, query, given, by_one=by_one)
     if query.lookup is not None:
         from hiveacid.spark.arrow_read import RowsHere
         from hiveacid.statements.few_rows import select_here
@@ -183,21 +183,22 @@ def query_frame(reader: Reader, query: Query, *, by_one: bool = False) -> DataFr
         (rows,) = given.values()
         if isinstance(rows, RowsHere):
             answer = select_here(spark, query.lookup, rows, otherwise=by_spark)
-    frame = by_spark() if answer is None else answer
-    return frame.coalesce(1) if by_one and _stays_small(query, given) else frame
+            if answer is not None:
+                return answer.coalesce(1) if by_one else answer
+    return by_spark()
 
 
-def _stays_small(query: Query, given: Mapping[str, Given]) -> bool:
+def _frame(
+    spark: SparkSession, query: Query, given: Mapping[str, Given], *, by_one: bool
+) -> DataFrame:
     from hiveacid.spark.arrow_read import RowsHere
-
-    are_here = all(isinstance(rows, RowsHere) for rows in given.values())
-    return are_here and _GENERATOR.search(query.text) is None
-
-
-def _frame(spark: SparkSession, query: Query, given: Mapping[str, Given]) -> DataFrame:
     from hiveacid.spark.read import relation_of
 
     relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
+    for placeholder, rows in given.items():
+        if by_one and isinstance(rows, RowsHere):
+            one = rows.relation(spark)
+            relations[placeholder] = (spark.sql(one) if isinstance(one, str) else one).coalesce(1)
     frames: dict[str, Any] = {
         placeholder: one.frame if isinstance(one, Chosen) else one
         for placeholder, one in relations.items()
