@@ -31,6 +31,30 @@ def test_original_files_and_bucket_files_give_the_same_chars(acid, rows):
     assert rows("select id, c from n where c = 'ab'") == [(2, "ab")]
 
 
+@pytest.mark.parametrize("bytes_here", [0, 262144])
+def test_chars_within_others_are_those_of_columns(acid, rows, bytes_here):
+    """Whoever reads them: the driver, Spark's readers, ours in its workers."""
+    acid.sql(f"set hiveacid.reads.local_bytes = {bytes_here}")
+    inside = "struct<x:char(3),a:array<char(3)>>"
+    acid.sql(f"create table t (id int, s {inside}, m map<char(2),char(3)>, v array<int>) {ACID}")
+    for _ in range(2):
+        acid.sql(
+            "insert into t select id, if(id = 2, null, named_struct('x', 'q', 'a', array('r',"
+            " null))), map('k', 'w', 'l', null), array(1) from range(1, 4)"
+        )
+    acid.sql("delete from t where id = 3")
+    columns = "s.x, s.a[0], m['k'], map_keys(m)"
+    one, two = ("q", "r", "w", ["k", "l"]), (None, None, "w", ["k", "l"])
+    for source in ("t", "table_changes('t', 1) where _change_type = 'insert'"):
+        expected = [one, two] + [one] * (source != "t")
+        assert rows(f"select {columns} from {source}") == sorted(expected * 2, key=str)
+    assert rows(f"select {columns}, row__id.writeid from t where s.x = 'q'") == [
+        (*one, 1), (*one, 2),
+    ]  # fmt: skip
+    assert acid.sql("update t set v = array(2) where s.a[0] = 'r'").rows == 2
+    assert rows("select count(*) from t where m['k'] = 'w' and array_contains(s.a, 'r')") == [(2,)]
+
+
 @pytest.mark.parametrize(("items", "source", "types"), MADE)
 def test_what_is_made_of_a_query_has_its_chars(acid, rows, items, source, types):
     columns = "(c char(5), v varchar(7), l array<varchar(2)>) partitioned by (p varchar(4))"

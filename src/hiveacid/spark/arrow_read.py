@@ -26,7 +26,7 @@ from pyspark.sql import types as t
 from hiveacid.layout.changes import Versions
 from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
-from hiveacid.model.types import CharType
+from hiveacid.model.types import CharType, HiveType, UnionType
 from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type, type_text
 from hiveacid.spark.jobs import settle
 from hiveacid.spark.session import (
@@ -39,6 +39,7 @@ from hiveacid.spark.session import (
     without_rows,
 )
 from hiveacid.spark.workers import make_ready
+from hiveacid.storage.arrow_types import with_children
 from hiveacid.storage.change_pairs import paired
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
@@ -278,9 +279,26 @@ def _without_blanks(rows: pa.RecordBatch, data: Sequence[Column]) -> list[pa.Arr
     """The columns of rows that begin with ``data``: chars as Spark's own readers give them."""
     arrays: list[pa.Array] = rows.columns
     for place, column in enumerate(data):
-        if isinstance(column.type, CharType):
-            arrays[place] = pc.utf8_rtrim(arrays[place], " ")
+        if _has_chars(column.type):
+            kind = arrays[place].type
+            arrays[place] = _trimmed(arrays[place], column.type).cast(kind)
     return arrays
+
+
+def _has_chars(kind: HiveType) -> bool:
+    return isinstance(kind, CharType) or any(map(_has_chars, kind.children))
+
+
+def _trimmed(array: pa.Array, kind: HiveType) -> pa.Array:
+    """Values without the blanks behind chars, at any depth."""
+    if isinstance(kind, CharType):
+        return pc.utf8_rtrim(array, " ")
+    if not _has_chars(kind):
+        return array
+    if isinstance(kind, UnionType) and pa.types.is_struct(array.type):
+        kind = kind.as_struct
+    children = iter(kind.children)
+    return with_children(array, lambda child: _trimmed(child, next(children)))
 
 
 def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
