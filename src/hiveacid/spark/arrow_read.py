@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +25,6 @@ from pyspark.sql import types as t
 from hiveacid.layout.changes import Versions
 from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
-from hiveacid.model.types import CharType, HiveType, UnionType
 from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type, type_text
 from hiveacid.spark.jobs import settle
 from hiveacid.spark.session import (
@@ -39,10 +37,10 @@ from hiveacid.spark.session import (
     without_rows,
 )
 from hiveacid.spark.workers import make_ready
-from hiveacid.storage.arrow_types import with_children
 from hiveacid.storage.change_pairs import paired
 from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.changes import CHANGE_FIELDS, ChangeReader
+from hiveacid.storage.evolution import without_blanks
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
 from hiveacid.storage.read import TableReader, Unit, parts_of, unit_of
 
@@ -275,35 +273,17 @@ class ArrowScanTask:
         settle()
 
 
-def _without_blanks(rows: pa.RecordBatch, data: Sequence[Column]) -> list[pa.Array]:
+def _as_spark_has(rows: pa.RecordBatch, data: Sequence[Column]) -> list[pa.Array]:
     """The columns of rows that begin with ``data``: chars as Spark's own readers give them."""
     arrays: list[pa.Array] = rows.columns
     for place, column in enumerate(data):
-        if _has_chars(column.type):
-            kind = arrays[place].type
-            arrays[place] = _trimmed(arrays[place], column.type).cast(kind)
+        arrays[place] = without_blanks(arrays[place], column.type)
     return arrays
-
-
-def _has_chars(kind: HiveType) -> bool:
-    return isinstance(kind, CharType) or any(map(_has_chars, kind.children))
-
-
-def _trimmed(array: pa.Array, kind: HiveType) -> pa.Array:
-    """Values without the blanks behind chars, at any depth."""
-    if isinstance(kind, CharType):
-        return pc.utf8_rtrim(array, " ")
-    if not _has_chars(kind):
-        return array
-    if isinstance(kind, UnionType) and pa.types.is_struct(array.type):
-        kind = kind.as_struct
-    children = iter(kind.children)
-    return with_children(array, lambda child: _trimmed(child, next(children)))
 
 
 def _for_spark(rows: pa.RecordBatch, reader: TableReader) -> pa.RecordBatch:
     """Rows as Spark's own readers give them."""
-    arrays = _without_blanks(rows, reader.data)
+    arrays = _as_spark_has(rows, reader.data)
     names = [column.name for column in (*reader.data, *reader.keys)]
     names += [extra.name.upper() for extra in reader.extras]
     return pa.RecordBatch.from_arrays(arrays, names=names) if arrays else rows
@@ -383,7 +363,7 @@ class ChangesTask:
     def read(self, number: int) -> Iterator[pa.RecordBatch]:
         """The events of one unit, chars without blanks as Spark's own readers give them."""
         for batch in self.reader.rows(pickle.loads(self.units[number])):
-            arrays = _without_blanks(batch, self.reader.reader.data)
+            arrays = _as_spark_has(batch, self.reader.reader.data)
             yield pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
 
 

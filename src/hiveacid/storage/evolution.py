@@ -385,6 +385,26 @@ def to_julian_times(array: pa.Array) -> pa.Array:
     return _with_days(array, _to_julian, times_only=True)
 
 
+def without_blanks(array: pa.Array, kind: HiveType) -> pa.Array:
+    """Values of a type with chars, at any depth, as Parquet files and Spark have them: without the
+    blanks behind them.
+    """
+    if isinstance(kind, CharType):
+        return pc.utf8_rtrim(array, " ")
+    if not _has_chars(kind):
+        return array
+    of = kind
+    if isinstance(kind, UnionType) and pa.types.is_struct(array.type):
+        of = kind.as_struct
+    children = iter(of.children)
+    changed = with_children(array, lambda child: without_blanks(child, next(children)))
+    return changed.cast(array.type)
+
+
+def _has_chars(kind: HiveType) -> bool:
+    return isinstance(kind, CharType) or any(map(_has_chars, kind.children))
+
+
 _Days = npt.NDArray[np.int64]
 
 

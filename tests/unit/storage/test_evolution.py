@@ -13,7 +13,7 @@ from tests.type_changes import TypeChange, same, stored, type_changes
 from hiveacid.errors import FormatError
 from hiveacid.model.types import parse_type
 from hiveacid.storage.arrow_types import arrow_type
-from hiveacid.storage.evolution import evolve_column, from_julian
+from hiveacid.storage.evolution import evolve_column, from_julian, without_blanks
 
 STAMPS = ["2020-01-02 03:04:05", "2020-01-02 03:04:05.123456789", "2020-12-31 23:59:59.500", None]
 
@@ -149,3 +149,27 @@ def test_a_union_becomes_a_struct_of_its_tag_and_one_field_each():
         {"tag": 1, "field0": None, "field1": [zero]},
         {"tag": 1, "field0": None, "field1": [zero]},
     ]
+
+
+def test_chars_at_any_depth_lose_their_blanks() -> None:
+    kind = parse_type(
+        "struct<c:char(3),l:array<map<char(2),struct<v:varchar(4),c:char(2)>>>,s:string>"
+    )
+    padded = {"c": "q  ", "l": [[("k ", {"v": "v ", "c": "c "})], None], "s": "s "}
+    values = pa.array([{"c": "gone"}, padded, None, padded], arrow_type(kind))
+    expected = {"c": "q", "l": [[("k", {"v": "v ", "c": "c"})], None], "s": "s "}
+    for array in (values, values.slice(1)):
+        changed = without_blanks(array, kind)
+        assert changed.type == array.type
+        assert changed.to_pylist()[-3:] == [expected, None, expected]
+    union = parse_type("uniontype<int,char(3)>")
+    as_struct = pa.array([{"tag": 1, "field1": "q  "}], arrow_type(union.as_struct))
+    assert without_blanks(as_struct, union).to_pylist() == [
+        {"tag": 1, "field0": None, "field1": "q"}
+    ]
+    dense = pa.UnionArray.from_dense(
+        pa.array([1, 0], pa.int8()),
+        pa.array([0, 0], pa.int32()),
+        [pa.array([7]), pa.array(["q  "])],
+    )
+    assert without_blanks(dense, union).to_pylist() == ["q", 7]

@@ -59,13 +59,16 @@ def read(
 
 
 def test_a_parquet_file_is_of_hives_physical_types_and_says_how_times_are_meant(tmp_path):
-    table = columns(ts="timestamp", de="decimal(10,2)", c="char(5)", ti="tinyint")
+    table = columns(
+        ts="timestamp", de="decimal(10,2)", c="char(5)", ti="tinyint", l="array<char(3)>"
+    )
     rows = pa.table(
         {
             "ts": [datetime.datetime(2020, 1, 2, 3, 4, 5)],
             "de": pa.array(["1.50"]).cast(pa.decimal128(10, 2)),
             "c": ["ab"],
             "ti": pa.array([1], pa.int8()),
+            "l": [["x", None]],
         }
     )
     file = parquet.ParquetFile(written(tmp_path / "f", FileFormat.PARQUET, table, rows))
@@ -74,7 +77,9 @@ def test_a_parquet_file_is_of_hives_physical_types_and_says_how_times_are_meant(
     assert file.metadata.metadata[b"writer.time.zone"] == b"UTC"
     assert file.metadata.metadata[b"writer.date.proleptic"] == b"true"
     assert file.read().column("c").to_pylist() == ["ab"]
-    assert read(tmp_path / "f", table)[0]["c"] == "ab   "
+    assert file.read().column("l").to_pylist() == [["x", None]]
+    row = read(tmp_path / "f", table)[0]
+    assert (row["c"], row["l"]) == ("ab   ", ["x  ", None])
 
 
 def foreign(path: Path, facts: dict[str, str], rows: pa.Table) -> Path:

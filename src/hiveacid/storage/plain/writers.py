@@ -19,7 +19,6 @@ from hiveacid.errors import ConversionError, InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, FileFormat, RowFormat, row_format
 from hiveacid.model.types import (
     TIMESTAMP,
-    CharType,
     HiveType,
     ListType,
     MapType,
@@ -35,7 +34,7 @@ from hiveacid.storage.arrow_types import (
     java_numbers,
     list_offsets,
 )
-from hiveacid.storage.evolution import to_julian_times
+from hiveacid.storage.evolution import to_julian_times, without_blanks
 from hiveacid.storage.failures import mapped, remove_failed
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.orc.bucket_writer import BucketFile, BucketFileWriter, write_empty_file
@@ -207,7 +206,7 @@ class ParquetFileWriter(_OutputFile):
         """
         arrays = [
             # Hive takes INT96 for Julian days
-            to_julian_times(_unpadded(conformed(array, column.type), column.type))
+            to_julian_times(without_blanks(conformed(array, column.type), column.type))
             for array, column in zip(batch.columns, self._columns, strict=True)
         ]
         try:
@@ -265,10 +264,6 @@ def _parquet_compression(properties: Mapping[str, str]) -> str:
             f"unknown parquet.compression {name!r}", property="parquet.compression"
         )
     return "NONE" if name == "UNCOMPRESSED" else name
-
-
-def _unpadded(array: pa.Array, kind: HiveType) -> pa.Array:
-    return pc.utf8_rtrim(array, " ") if isinstance(kind, CharType) else array
 
 
 def format_rows(
