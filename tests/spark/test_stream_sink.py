@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import copytree, rmtree
 from typing import Any
@@ -267,7 +268,20 @@ def test_a_checkpoint_of_another_table(tmp_path: Path) -> None:
     assert not list((tmp_path / "wh").rglob("*staging*"))
 
 
-@pytest.mark.parametrize("bucketed", ["", "clustered by (id) into 2 buckets"])
+BUCKETED = ["", "clustered by (id) into 2 buckets"]
+SCHEMA = StructType([StructField("id", IntegerType())])
+
+
+def _begun(**options: str) -> tuple[Callable[[], Any], Any]:
+    """What makes the driver's side of a batch's writer, and one as a task has it."""
+    from hiveacid.connectors.data_source import HiveAcidDataSource
+
+    source = HiveAcidDataSource({"table": "t", **options})
+    make = partial(source.streamWriter, SCHEMA, overwrite=False)
+    return make, pickle.loads(pickle.dumps(make()))
+
+
+@pytest.mark.parametrize("kind", BUCKETED)
 @pytest.mark.parametrize(
     "change",
     [
@@ -276,31 +290,28 @@ def test_a_checkpoint_of_another_table(tmp_path: Path) -> None:
     ],
 )
 def test_a_batch_that_was_begun_for_another_table_of_the_name_is_refused(
-    tmp_path: Path, bucketed: str, change: list[str]
+    tmp_path: Path, kind: str, change: list[str]
 ) -> None:
-    from hiveacid.connectors.data_source import HiveAcidDataSource
     from hiveacid.connectors.write import _LASTING, Written, stage
 
-    url, more = f"sqlite:///{tmp_path}/metastore.db", f"{bucketed} {ACID}"
+    url, more = f"sqlite:///{tmp_path}/metastore.db", f"{kind} {ACID}"
     with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
         acid.sql(f"create table t (id int) {more}")
         acid.table("t").write_arrow([{"id": 1}])  # write id 2 is the next one
         acid.sql(f"create table other (id int) {more}")
-        source = HiveAcidDataSource({"table": "t", "metastore": url})
-        schema = StructType([StructField("id", IntegerType())])
-        writer = pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite=False)))
+        make, writer = _begun(metastore=url)
         done = stage(writer._work, iter([pa.RecordBatch.from_pydict({"id": [2]})]))
         for text in change:
             acid.sql(text.format(more=more))
         message = Written(done.work, done.files, done.chunks, "query", 0)
         with pytest.raises(ConflictError, match=r"default\.t was altered, or made anew"):
-            source.streamWriter(schema, overwrite=False).commit([message], 0)
+            make().commit([message], 0)
         _LASTING.popitem()[1].close()
         assert read_arrow(acid.table("t")).read_all().num_rows == 0
         assert "OPEN" not in str(acid.sql("show transactions").rows)
 
 
-@pytest.mark.parametrize("kind", ["", "clustered by (id) into 2 buckets"])
+@pytest.mark.parametrize("kind", BUCKETED)
 @pytest.mark.parametrize(
     "change",
     [
@@ -312,18 +323,15 @@ def test_a_batch_that_was_begun_for_another_table_of_the_name_is_refused(
 def test_tasks_that_begin_when_the_table_is_gone_say_so(
     tmp_path: Path, kind: str, change: list[str]
 ) -> None:
-    from hiveacid.connectors.data_source import HiveAcidDataSource
     from hiveacid.connectors.write import stage
 
     url, more = f"sqlite:///{tmp_path}/metastore.db", f"{kind} {ACID}"
     with hiveacid.connect(None, url, warehouse=tmp_path / "wh") as acid:
         acid.sql(f"create table t (id int) {more}")
-        source = HiveAcidDataSource({"table": "t", "metastore": url, "checkpointLocation": "/c"})
-        schema = StructType([StructField("id", IntegerType())])
-        writer = pickle.loads(pickle.dumps(source.streamWriter(schema, overwrite=False)))
+        make, writer = _begun(metastore=url, checkpointLocation="/c")
         for text in change:
             acid.sql(text.format(more=more))
         with pytest.raises(ConflictError, match=r"default\.t was dropped, renamed or made anew"):
             stage(writer._work, iter([pa.RecordBatch.from_pydict({"id": [2]})]))
-        source.streamWriter(schema, overwrite=False).abort([None], 0)
+        make().abort([None], 0)
         assert "OPEN" not in str(acid.sql("show transactions").rows)

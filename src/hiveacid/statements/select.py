@@ -194,11 +194,13 @@ def _frame(
     from hiveacid.spark.arrow_read import RowsHere
     from hiveacid.spark.read import relation_of
 
-    relations = {placeholder: relation_of(spark, rows) for placeholder, rows in given.items()}
-    for placeholder, rows in given.items():
-        if by_one and isinstance(rows, RowsHere):
-            one = rows.relation(spark)
-            relations[placeholder] = (spark.sql(one) if isinstance(one, str) else one).coalesce(1)
+    def relation(rows: Given) -> DataFrame | Chosen | str:
+        if not by_one or not isinstance(rows, RowsHere):
+            return relation_of(spark, rows)
+        one = rows.relation(spark)
+        return (spark.sql(one) if isinstance(one, str) else one).coalesce(1)
+
+    relations = {placeholder: relation(rows) for placeholder, rows in given.items()}
     frames: dict[str, Any] = {
         placeholder: one.frame if isinstance(one, Chosen) else one
         for placeholder, one in relations.items()
