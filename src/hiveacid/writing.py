@@ -39,6 +39,7 @@ from hiveacid.statements.driver_merge import ArrowDelete, ArrowMerge, WhenMatche
 from hiveacid.statements.evolve import added_columns, given_by_arrow, is_frame
 from hiveacid.statements.partition_values import partition_texts
 from hiveacid.statements.values import DeleteResult, Insert, InsertResult, MergeResult, with_columns
+from hiveacid.storage.arrow_plain import plain_table
 from hiveacid.storage.arrow_types import LOCAL_ZONED, column_type, texts_of
 from hiveacid.storage.plan.arrow_conditions import Condition
 from hiveacid.txn.view import Look
@@ -322,11 +323,11 @@ def arrow_table(data: Any, *, argument: str = "data", columns: Columns = lambda:
             )
         else:
             raise wrong_argument(argument, _WANTED, data)
+        return lower_names(plain_table(rows))
     except InvalidInputError:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{argument} cannot be read as Arrow: {error}") from error
-    return lower_names(rows)
 
 
 def is_tabular(data: object) -> bool:

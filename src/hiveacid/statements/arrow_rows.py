@@ -37,15 +37,13 @@ from hiveacid.model.types import (
     VarcharType,
 )
 from hiveacid.statements.constraints import check_conditions, column_default, not_null_columns
+from hiveacid.storage.arrow_plain import list_offsets, pairs_of, plain
 from hiveacid.storage.arrow_types import (
     are_texts,
     arrow_type,
     cast_numbers,
     conform,
     is_number,
-    list_offsets,
-    pairs_of,
-    plain,
     texts_of,
 )
 

@@ -29,6 +29,7 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
+from hiveacid.storage.arrow_plain import list_offsets, pairs_of, plain
 
 LOCAL_ZONED: Final = "timestamp with local time zone"
 MICROSECONDS: Final = "us"
@@ -96,7 +97,7 @@ def hive_type(arrow: pa.DataType) -> HiveType:
         return PrimitiveType(_FROM_ARROW[arrow])
     if pa.types.is_dictionary(arrow):
         return hive_type(arrow.value_type)
-    if are_texts(arrow) or str(arrow) == "string_view":  # Polars hands those over
+    if are_texts(arrow):
         return PrimitiveType("string")
     if pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow):
         return PrimitiveType("binary")
@@ -220,13 +221,6 @@ def conform(array: pa.Array, kind: HiveType) -> pa.Array:
         ) from error
 
 
-def plain(array: pa.Array) -> pa.Array:
-    """The values themselves, where Arrow has them under a type's name or by numbers."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
-
-
 def _conform(array: pa.Array, kind: HiveType) -> pa.Array:
     if isinstance(kind, UnionType):
         raise UnsupportedError(f"a {kind} inside another type cannot be written", type=str(kind))
@@ -337,34 +331,12 @@ def _conform_map(array: pa.MapArray, kind: MapType) -> pa.Array:
     )
 
 
-def pairs_of(array: pa.MapArray) -> pa.ListArray:
-    """A map as a list of structs of ``key`` and ``value``, with the map's own values: Arrow's cast
-    refuses a null struct whose fields are declared not null, as Spark's are.
-    """
-    pairs = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
-    return pa.Array.from_buffers(
-        pa.list_(pairs.type), len(array), array.buffers()[:2], offset=array.offset, children=[pairs]
-    )
-
-
 def _hides_values(array: pa.Array) -> bool:
     """Whether values lie below null lists; the ORC writer would count them."""
     if not array.null_count:
         return False
     offsets = array.offsets.to_numpy()
     return bool((np.diff(offsets)[array.is_null().to_numpy(zero_copy_only=False)] > 0).any())
-
-
-def list_offsets(lists: pa.Array) -> pa.Array:
-    """Where each list begins in ``lists.flatten()`` (int32), null for a null list; then the end.
-
-    Raises:
-        ArrowInvalid: there are more items than lists of Arrow can hold.
-    """
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    null = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
-    return pa.array(offsets, mask=null).cast(pa.int32())
 
 
 def are_texts(arrow: pa.DataType) -> bool:

@@ -28,7 +28,8 @@ from hiveacid.model.types import (
     UnionType,
     VarcharType,
 )
-from hiveacid.storage.arrow_types import TICKS, pairs_of
+from hiveacid.storage.arrow_plain import pairs_of
+from hiveacid.storage.arrow_types import TICKS
 from hiveacid.storage.orc.decimal_digits import words_of
 
 Hashes = npt.NDArray[np.uint32]

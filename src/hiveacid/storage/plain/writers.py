@@ -27,12 +27,12 @@ from hiveacid.model.types import (
     UnionType,
     is_text,
 )
+from hiveacid.storage.arrow_plain import list_offsets
 from hiveacid.storage.arrow_types import (
     LOCAL_ZONED,
     arrow_type,
     conform,
     java_numbers,
-    list_offsets,
 )
 from hiveacid.storage.evolution import to_julian_times, without_blanks
 from hiveacid.storage.failures import mapped, remove_failed
