@@ -207,6 +207,7 @@ class StreamReader(TableStream):
         return _offset(table, max(_decided(valid_now(session, table)), self._first - 1))
 
     def _state(self, session: Session, table: Table, offset: Mapping[str, Any]) -> Version:
+        check_same(table, offset)
         return _state(session, table, int(offset["writeId"]))
 
     def _next(
