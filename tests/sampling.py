@@ -15,18 +15,20 @@ def sampled(
     values: Iterable[Any], *rooms: str, group: Callable[[Any], Hashable] = str
 ) -> list[Any]:
     """``values`` for ``parametrize``: all but the first of each group are marked long, for a change
-    of one of ``rooms``.
+    of one of ``rooms``. A tuple has one value for each name.
     """
     assert rooms and _ROOMS.issuperset(rooms), f"{rooms}: no rooms of the package"
     seen: set[Hashable] = set()
     found: list[Any] = []
     for value in values:
         of = group(value)
-        found.append(pytest.param(value, marks=pytest.mark.long(*rooms)) if of in seen else value)
+        each = value if isinstance(value, tuple) else (value,)
+        marks = pytest.mark.long(*rooms) if of in seen else ()
+        found.append(pytest.param(*each, marks=marks))
         seen.add(of)
     return found
 
 
 def first_letter(name: str) -> str:
-    """The group of a golden table."""
+    """The group of a golden table, or of a command."""
     return name[0]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from tests.e2e.tables import rows_of
+from tests.sampling import sampled
 
 import hiveacid
 from hiveacid.errors import AcidError, LockError, NotFoundError
@@ -31,6 +33,7 @@ SETTINGS = {
     "hiveacid.compactor.auto": "off",
 }
 WAITS_S = 240.0
+ROOMS = ("metastore", "reading", "session", "statements", "txn", "writing")
 
 
 class Trio:
@@ -142,7 +145,7 @@ PURGE = {"purge": lambda acid: acid.table("t").purge(where="id = 1")}
 
 
 @pytest.mark.parametrize("definition", ["alter table t rename to t2", "drop table t"])
-@pytest.mark.parametrize("kind", STATEMENTS)
+@pytest.mark.parametrize("kind", sampled(STATEMENTS, *ROOMS, group=str.islower))
 def test_a_table_that_is_gone_is_not_found(trio: Trio, kind: str, definition: str) -> None:
     answer = trio.run(definition, STATEMENTS[kind])
     assert isinstance(answer, NotFoundError), answer
@@ -197,7 +200,9 @@ TO_THE_TABLE_THERE_IS: dict[tuple[str, tuple[str, ...]], tuple[Any, list[tuple[A
 }
 
 
-@pytest.mark.parametrize(("kind", "definitions"), TO_THE_TABLE_THERE_IS)
+@pytest.mark.parametrize(
+    ("kind", "definitions"), sampled(TO_THE_TABLE_THERE_IS, *ROOMS, group=itemgetter(1))
+)
 def test_a_statement_goes_to_the_table_of_that_name_if_it_fits(
     trio: Trio, kind: str, definitions: tuple[str, ...]
 ) -> None:

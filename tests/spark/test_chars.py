@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.sampling import sampled
 
 ACID = "stored as orc tblproperties('transactional'='true')"
 MADE = [
@@ -55,7 +56,9 @@ def test_chars_within_others_are_those_of_columns(acid, rows, bytes_here):
     assert rows("select count(*) from t where m['k'] = 'w' and array_contains(s.a, 'r')") == [(2,)]
 
 
-@pytest.mark.parametrize(("items", "source", "types"), MADE)
+@pytest.mark.parametrize(
+    ("items", "source", "types"), sampled(MADE, "spark", "sql", "statements", group=len)
+)
 def test_what_is_made_of_a_query_has_its_chars(acid, rows, items, source, types):
     columns = "(c char(5), v varchar(7), l array<varchar(2)>) partitioned by (p varchar(4))"
     acid.sql(f"create table c {columns} {ACID}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.interrupts import pressed_after
+from tests.sampling import first_letter, sampled
 from tests.unit.cli.running import run
 
 import hiveacid
@@ -21,7 +22,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", sampled(COMMANDS, "cli", "session", "txn", group=first_letter))
 def test_a_command_that_is_interrupted(tmp_path: Path, command: str) -> None:
     url = f"sqlite:///{tmp_path}/m.db"
     with hiveacid.connect(None, url, warehouse=str(tmp_path / "wh")) as acid:

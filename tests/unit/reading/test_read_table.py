@@ -55,15 +55,16 @@ def test_columns_have_the_catalogs_types_partition_columns_too(emp: AcidTable) -
 
 MANY = range(5000, 25000)
 """As many comparisons in one chain, and Arrow's recursion ends the process."""
+LONG = pytest.mark.long("model", "reading", "storage")
 
 
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
         ("name in ('bob', 'x" + "', 'x".join(map(str, MANY)) + "')", [2]),
-        ("pay in (2, " + ".5, ".join(map(str, MANY)) + ")", [2]),
+        pytest.param("pay in (2, " + ".5, ".join(map(str, MANY)) + ")", [2], marks=LONG),
         ("id = 2 or id = " + " or id = ".join(map(str, MANY)), [2]),
-        ("year not in (1995, " + ", ".join(map(str, MANY)) + ")", [3]),
+        pytest.param("year not in (1995, " + ", ".join(map(str, MANY)) + ")", [3], marks=LONG),
     ],
     ids=("texts", "decimals", "or", "not in"),
 )
