@@ -169,6 +169,8 @@ def test_analyze_stores_what_hive_stores(acid, known, rows, tmp_path):
     assert catalog.column_statistics(name, "dt", partition=("x",)).long_low == 2
     assert catalog.column_statistics(name, "ts", partition=("x",)).long_high == 10
     assert catalog.column_statistics(name, "s", partition=("x",)).average_length == 1.5
+    shown = {c: dict(rows(f"describe formatted t partition (p='x') {c}")) for c in ("dt", "ts")}
+    assert (shown["dt"]["min"], shown["ts"]["max"]) == ("1970-01-03", "1970-01-01 00:00:10")
     assert rows("select count(*) from t") == [(3,)]
     with pytest.raises(InvalidInputError):
         acid.sql("analyze table t compute statistics for columns nosuch")

@@ -76,7 +76,7 @@ def store(
             option="partitionOverwriteMode",
         )
     app_id, version = options.get("txnAppId"), options.get("txnVersion")
-    if (app_id is None) is not (version is None) or not (version or "0").isdigit():
+    if (app_id is None) is not (version is None) or not (version or "0").isdecimal():
         raise InvalidInputError("txnAppId and txnVersion, a whole number, belong together")
 
     def written(on: AcidTable) -> None:

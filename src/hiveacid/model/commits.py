@@ -256,7 +256,7 @@ def accurate_columns(parameters: Mapping[str, str]) -> frozenset[str]:
 def row_count(parameters: Mapping[str, str]) -> int | None:
     """The number of rows where it is known."""
     text = parameters.get(ROWS, "")
-    return int(text) if is_accurate(parameters) and text.isdigit() else None
+    return int(text) if is_accurate(parameters) and text.isdecimal() else None
 
 
 def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str, str]:
@@ -294,7 +294,7 @@ def changed(parameters: Mapping[str, str], change: StatisticsChange) -> dict[str
 
 def _number(parameters: Mapping[str, str], key: str) -> int:
     text = parameters.get(key, "")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdecimal() else 0
 
 
 def _accuracy(parameters: Mapping[str, str]) -> dict[str, object]:

@@ -429,7 +429,7 @@ def row_format(properties: Mapping[str, str]) -> RowFormat:
     ]
     escape = properties.get(ESCAPE)
     lines = properties.get(HEADER_LINES, "0")
-    if not lines.isdigit():
+    if not lines.isdecimal():
         raise InvalidInputError(f"{HEADER_LINES}={lines!r} is not a number")
     return RowFormat(
         separators=(*given, *range(4, _LEVELS + 1)),

@@ -62,7 +62,7 @@ def substituted(text: str, setting_of: SettingOf) -> str:
     if "${" not in text or switch.lower() == "false":
         return text
     depth = setting_of("hive.variable.substitute.depth") or ""
-    rounds = int(depth) if depth.isdigit() else _DEPTH_MAX
+    rounds = int(depth) if depth.isdecimal() else _DEPTH_MAX
     replaced = text
     for _ in range(rounds + 1):
         before = replaced

@@ -337,29 +337,33 @@ def _bounds(column: Column, found: ColumnStatistics | None) -> list[tuple[str, s
     names = ("min", "max", "num_nulls", "distinct_count", "avg_col_len", "max_col_len")
     values: tuple[object, ...] = ()
     if found is not None:
-        low, high = (
-            next((value for value in bounds if value is not None), None)
-            for bounds in (
+        bounds = (
+            next((value for value in known if value is not None), None)
+            for known in (
                 (found.long_low, found.double_low, found.decimal_low),
                 (found.long_high, found.double_high, found.decimal_high),
             )
         )
-        if str(column.type) == "date":
-            low, high = _date(low), _date(high)
-        values = (low, high, found.nulls, found.distinct, found.average_length, found.longest)
+        values = tuple(_as_shown(bound, column.type) for bound in bounds)
+        values += (found.nulls, found.distinct, found.average_length, found.longest)
         values += (found.trues, found.falses)
     shown = ["" if value is None else str(value) for value in values] or [""] * 8
     pairs = zip((*names, "num_trues", "num_falses"), shown, strict=True)
     return [*pairs, ("bit_vector", "")]
 
 
-def _date(days: object) -> str | None:
-    if not isinstance(days, int):
-        return None
+def _as_shown(bound: object, kind: HiveType) -> object:
+    """Of a date its days since 1970, of a timestamp its seconds, as Hive shows them."""
+    if not isinstance(bound, int):
+        return bound
     try:
-        return (datetime.date(1970, 1, 1) + datetime.timedelta(days)).isoformat()
-    except OverflowError:
-        return str(days)
+        if str(kind) == "date":
+            return datetime.date(1970, 1, 1) + datetime.timedelta(bound)
+        if str(kind) == "timestamp":
+            return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=bound)
+    except OverflowError:  # a year that Python has no dates of
+        pass
+    return bound
 
 
 def _inside(kind: HiveType) -> tuple[Column, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import InvalidInputError, UnsupportedError
 from hiveacid.model.tables import Column, RowFormat, row_format
 from hiveacid.model.types import parse_type
 from hiveacid.storage.evolution import java_numbers
@@ -261,3 +261,9 @@ def test_what_hive_would_read_otherwise_is_refused(name: str, value: str, harmle
     assert row_format({name: harmless}) == row_format({})
     with pytest.raises(UnsupportedError, match=re.escape(name)):
         row_format({name: value})
+
+
+@pytest.mark.parametrize("lines", ["²", "-1", "1.5", "", "one"])
+def test_lines_to_skip_are_a_whole_number(lines: str) -> None:
+    with pytest.raises(InvalidInputError, match="is not a number"):
+        row_format({"skip.header.line.count": lines})
