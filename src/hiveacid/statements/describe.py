@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -356,13 +356,11 @@ def _as_shown(bound: object, kind: HiveType) -> object:
     """Of a date its days since 1970, of a timestamp its seconds, as Hive shows them."""
     if not isinstance(bound, int):
         return bound
-    try:
+    with suppress(OverflowError):  # a year that Python has no dates of
         if str(kind) == "date":
             return datetime.date(1970, 1, 1) + datetime.timedelta(bound)
         if str(kind) == "timestamp":
             return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=bound)
-    except OverflowError:  # a year that Python has no dates of
-        pass
     return bound
 
 
