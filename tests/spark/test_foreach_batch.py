@@ -234,6 +234,22 @@ def test_of_two_drivers_with_one_batch_one_writes(acid: Session, spark: SparkSes
     assert rows(acid, "emp") == [(1, 1)]
 
 
+def test_of_two_streams_with_one_name_the_later_one_ends(
+    acid: Session, spark: SparkSession
+) -> None:
+    mine, its = (spark.createDataFrame([(1, pay)], "id int, pay int") for pay in (1, 2))
+    first, second = (hiveacid.foreach_batch(acid, "emp", app_id="a") for _ in range(2))
+    first(mine, 0)
+    second(its, 0)  # it may have come again, by another process
+    first(mine, 1)
+    for _ in range(2):
+        first(mine, 1)
+    with pytest.raises(InvalidInputError, match="another one writes under the name") as caught:
+        second(its, 1)
+    assert "app_id of its own" in caught.value.__notes__[0]
+    assert rows(acid, "emp") == [(1, 1), (1, 1)]
+
+
 @pytest.mark.parametrize(
     ("isolation", "expected"), [("snapshot", [(7, 1), (7, 2)]), ("serializable", [(7, 1)])]
 )

@@ -122,26 +122,31 @@ class ForeachBatch:
     _waits: int = field(default=0, init=False, repr=False)
     """How many batches are yet for Spark's workers, without a try."""
     _pause: int = field(default=0, init=False, repr=False)
+    _begun: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    """The batch of each stream that was begun last."""
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write the batch, unless it is there.
 
         Raises:
-            InvalidInputError: the stream has no name.
+            InvalidInputError: the stream has no name, or another one writes under it.
             CardinalityError: several rows of one key, and none of them is the newest.
             AcidError: as INSERT and MERGE; nothing of the batch is visible.
         """
         if self.session is None:
             self.session = connect(rows.sparkSession, self.url, settings=self.settings)
         app_id = self.app_id or _query_id(rows)
+        goes_on = self._begun.get(app_id) == batch_id - 1
+        self._begun[app_id] = batch_id
         settings, clock = self.session.settings, self.session.client.clock
         pause_s = settings.conflict_backoff_s
         for attempt in range(settings.conflict_retries + 1):
             try:
-                self._write(self.session, rows, app_id, batch_id)
+                if not self._write(self.session, rows, app_id, batch_id):
+                    self._tell_done(app_id, batch_id, goes_on=goes_on)
             except ConflictError as error:  # noqa: PERF203 - one try a batch, not a row
                 if "batch" in error.context:  # another driver was quicker
-                    self._tell_done(app_id, batch_id)
+                    self._tell_done(app_id, batch_id, goes_on=goes_on)
                     return
                 if attempt == settings.conflict_retries:
                     raise
@@ -159,12 +164,12 @@ class ForeachBatch:
         settings = self.settings if self.session is None else self.session.settings
         return {**self.__dict__, "session": None, "settings": settings}
 
-    def _write(self, session: Session, rows: DataFrame, app_id: str, batch_id: int) -> None:
+    def _write(self, session: Session, rows: DataFrame, app_id: str, batch_id: int) -> bool:
+        """Whether the batch is new."""
         with session.transaction() as txn:
             if not txn.begin_batch(app_id, batch_id, table=self.table, checkpoint=True):
                 txn.rollback()
-                self._tell_done(app_id, batch_id)
-                return
+                return False
             table = txn.table(self.table)
             few = None if self._waits else Few(FEW)
             write = self._insert if self.on is None else self._merge
@@ -176,6 +181,7 @@ class ForeachBatch:
         else:
             self._pause = 0 if few.fits else min(2 * self._pause + 1, _PAUSE_MAX)
             self._waits = self._pause
+        return True
 
     def _insert(self, table: AcidTable, rows: DataFrame, few: Few | None) -> None:
         insert = Insert(table.name, rows, by_name=True, evolve=self.evolve, few=few)
@@ -204,7 +210,20 @@ class ForeachBatch:
         dropped = [name for name in order if name not in written and name not in where]
         return Newest(self.keys, self.order_by, tuple(dropped))
 
-    def _tell_done(self, app_id: str, batch_id: int) -> None:
+    def _tell_done(self, app_id: str, batch_id: int, *, goes_on: bool) -> None:
+        """A batch that is there may come again as the first one of a query, and as no other.
+
+        Raises:
+            InvalidInputError: it is another one.
+        """
+        if goes_on:
+            raise InvalidInputError(
+                f"Batch {batch_id} of {app_id} is in {self.table} already, and not by this query:"
+                " another one writes under the name",
+                table=self.table,
+                note="Each stream needs an app_id of its own. Batches that were left out before,"
+                " with a warning, may be missing.",
+            )
         _LOG.warning("Batch %d of %s is in %s already: left out", batch_id, app_id, self.table)
 
 
