@@ -38,6 +38,7 @@ from hiveacid.connectors.table_stream import (
     ANEW,
     Limited,
     TableStream,
+    check_none_dropped,
     check_same,
     check_told,
     identity,
@@ -163,10 +164,11 @@ class StreamReader(TableStream):
             snapshot, files = lease.snapshot, lease.files
             check_schema(snapshot.table, self._schema)
             if write_ids.is_first:
-                kept = replace(_state(session, table, write_ids.high), write_id=WriteId(0))
-                self._consumer.begin(session.client.own, table, kept)
+                own, high = session.client.own, _state(session, table, write_ids.high)
+                self._consumer.begin(own, table, replace(high, write_id=WriteId(0)))
+                check_none_dropped(own, table, high, skips_changes=self._skips)
                 if _changed(snapshot, replace(write_ids, low=write_ids.high), files):
-                    snapshot = table_then(session, table, _state(session, table, write_ids.high))
+                    snapshot = table_then(session, table, high)
                 return self._tasks(_narrowed(snapshot, write_ids, files), write_ids, files)
             low = _state(session, table, write_ids.low)
             with self._consumer.reading(session.client.own, table, low):

@@ -274,6 +274,26 @@ def check_same(table: Table, offset: Mapping[str, Any]) -> None:
         )
 
 
+def check_none_dropped(
+    own: OwnDatabase, table: Table, low: Version, *, skips_changes: bool
+) -> None:
+    """To be asked after partitions were listed.
+
+    Raises:
+        UnsupportedError: rows went with their partition after ``low``, and changes are not skipped.
+    """
+    dropped = own.version(table.name, write_id=low.write_id).dropped
+    if dropped and not skips_changes:
+        where = f"Partition {dropped[0]} of" if dropped[0] else "Files of"
+        raise UnsupportedError(
+            f"{where} {table.name} {'was' if dropped[0] else 'were'} dropped or moved after write"
+            f" id {low.write_id}, with rows: the source hiveacid reads appended rows",
+            table=str(table.name),
+            partitions=dropped,
+            note=f".option('skipChangeCommits', 'true') goes on without them. {ANEW}",
+        )
+
+
 def check_told(
     session: Session, table: Table, low: Version, high: int, *, skips_changes: bool
 ) -> None:
@@ -285,16 +305,7 @@ def check_told(
         UnsupportedError: rows went with their partition, and changes are not skipped.
     """
     own, name = session.client.own, table.name
-    dropped = own.version(name, write_id=low.write_id).dropped
-    if dropped and not skips_changes:
-        what = f"Partition {dropped[0]} of {name} was" if dropped[0] else f"Files of {name} were"
-        raise UnsupportedError(
-            f"{what} dropped or moved after write id {low.write_id}, with rows: the source hiveacid"
-            " reads appended rows",
-            table=str(name),
-            partitions=dropped,
-            note=f".option('skipChangeCommits', 'true') goes on without them. {ANEW}",
-        )
+    check_none_dropped(own, table, low, skips_changes=skips_changes)
     (now,) = session.client.metastore.valid_write_ids((name,))
     lost = [
         floor.base
