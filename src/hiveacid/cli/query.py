@@ -10,7 +10,7 @@ import re
 import select
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -166,8 +166,10 @@ def stream(
     ):
         try:
             often = _Often(connection, acid.client.clock, rows=commit_rows, seconds=commit_s)
+            # a blank in a value of delimited text is a value; JSON has none outside of its objects
+            is_blank = bytes.isspace if form == "json" else b"\r".__eq__
             with _first_interrupt() as interrupt:
-                _copy(source, often, interrupt)
+                _copy(source, often, interrupt, is_blank=is_blank)
         finally:
             done = connection.statistics
             print(
@@ -210,27 +212,37 @@ class _Often:
 @contextmanager
 def _first_interrupt() -> Iterator[int]:
     """What can be read once somebody interrupts the process, which does nothing else the first
-    time: amid a call of the metastore an interrupt would be an error of that.
+    time: amid a call of the metastore an interrupt would be an error of that. SIGTERM is one, too:
+    by it a service is stopped.
     """
     reading, writing = os.pipe()
-    before = signal.getsignal(signal.SIGINT)
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def tell(*_: object) -> None:
-        signal.signal(signal.SIGINT, before)
+        restore()
         os.write(writing, b"!")
 
-    signal.signal(signal.SIGINT, tell)
+    for number in before:
+        signal.signal(number, tell)
     try:
         yield reading
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()
         os.close(reading)
         os.close(writing)
 
 
-def _copy(source: IO[bytes], often: _Often, interrupt: int) -> None:
-    """Take line by line until the input ends, or an interrupt ends it."""
-    rest, waited = b"", [source.fileno(), interrupt]
+def _copy(
+    source: IO[bytes], often: _Often, interrupt: int, *, is_blank: Callable[[bytes], bool]
+) -> None:
+    """Take line by line, those that are not blank, until the input ends, or an interrupt ends it.
+    A line that comes in many pieces is put together once.
+    """
+    rest, waited = bytearray(), [source.fileno(), interrupt]
     while True:
         ready, _, _ = select.select(waited, [], [], often.left_s())
         if interrupt in ready:
@@ -240,9 +252,15 @@ def _copy(source: IO[bytes], often: _Often, interrupt: int) -> None:
             often.commit()
             continue
         data = os.read(source.fileno(), _READ_BYTES)
-        *lines, rest = (rest + data).split(b"\n") if data else (rest, b"")
+        rest += data
+        lines: list[bytes] = []
+        if not data:
+            lines = [bytes(rest)]
+        elif b"\n" in data:
+            *lines, last = bytes(rest).split(b"\n")
+            rest = bytearray(last)
         for line in lines:
-            if line.strip():
+            if line and not is_blank(line):
                 often.take(line)
         if not data or often.left_s() == 0:
             often.commit()

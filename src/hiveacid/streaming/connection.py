@@ -408,7 +408,10 @@ class StreamingConnection(AbstractContextManager["StreamingConnection"]):
         columns = self._columns_of(self._table)
         rows = records
         if not isinstance(rows, pa.Table):
-            rows = self._record_writer.rows(rows, columns, self._absent)
+            try:
+                rows = self._record_writer.rows(rows, columns, self._absent)
+            except RecursionError as error:
+                raise ConversionError("it is nested too deeply") from error
         known = {column.name for column in columns}
         unknown = [name for name in rows.schema.names if name not in known]
         if unknown:
