@@ -15,6 +15,7 @@ import click
 
 from hiveacid.cli import administration, files
 from hiveacid.cli.output import (
+    Amount,
     Format,
     app,
     format_option,
@@ -29,6 +30,7 @@ from hiveacid.cli.output import (
     to_json,
 )
 from hiveacid.model.readable import moment, size
+from hiveacid.model.tables import LONG_MAX
 
 if TYPE_CHECKING:
     from hiveacid.compaction.detail import Finding, TableDetail
@@ -121,20 +123,22 @@ def sql(
 @click.option("--pattern", default="", help="Regular expression; its groups are the columns.")
 @click.option("--partition", default="", metavar="P=X/Q=Y", help="Values that lines do not have.")
 @click.option("--commit-rows", type=click.IntRange(1), default=1000, show_default=True)
-@click.option("--commit-s", type=click.FloatRange(0), default=1.0, show_default=True)
+@click.option("--commit-s", type=Amount(0, 1e9), default=1.0, show_default=True)
 @click.option("--rejected", metavar="TABLE", help="For lines that do not fit; else they end it.")
 @metastore_option
 def stream(table: str, url: str | None, partition: str, **options: Any) -> None:
     """Insert the lines of the standard input into TABLE, committed every so often."""
     from hiveacid.cli import query
 
+    if sys.stdin is None:  # as of a process that was started with <&-
+        raise click.UsageError("there is no standard input")
     query.stream(required(url), table, sys.stdin.buffer, partition=partition, **options)
 
 
 @app.command()
 @click.option(
     "--scale",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Amount(min=0, min_open=True),
     default=0.1,
     show_default=True,
     help="TPC-H scale factor; 1 is 6 million lineitem rows.",
@@ -150,7 +154,7 @@ def stream(table: str, url: str | None, partition: str, **options: Any) -> None:
 @click.option(
     "--stream",
     "stream_s",
-    type=click.FloatRange(min=0),
+    type=Amount(0, 1e9),
     default=0,
     metavar="SECONDS",
     help="Stream the changes and the lines besides, for so long.",
@@ -197,7 +201,7 @@ def describe(table: str, url: str | None, as_json: bool) -> None:
 
 @app.command()
 @click.argument("table", callback=named)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the last N.")
+@click.option("--limit", type=click.IntRange(1, LONG_MAX), metavar="N", help="Only the last N.")
 @metastore_option
 @json_option
 def history(table: str, limit: int | None, url: str | None, as_json: bool) -> None:

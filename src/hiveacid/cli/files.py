@@ -29,7 +29,7 @@ from hiveacid.errors import InvalidInputError, NotFoundError
 from hiveacid.layout.directories import AcidDirectory, DataFile
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
-from hiveacid.model.tables import AcidMode, TableName
+from hiveacid.model.tables import LONG_MAX, AcidMode, TableName
 from hiveacid.storage.python_values import python_rows, python_values
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def ls(
 @click.option("--columns", metavar="A,B", help="Only these columns.")
 @click.option("--filter", "condition", metavar="TEXT", help="A condition, as in WHERE.")
 @click.option("--partitions", metavar="TEXT", help="A condition on partition columns.")
-@click.option("--limit", type=click.IntRange(min=0), help="At most so many rows are printed.")
+@click.option("--limit", type=click.IntRange(0, LONG_MAX), help="At most so many rows.")
 @click.option("--to", metavar="FILE", help="Write FILE.parquet, FILE.arrow or FILE.csv instead.")
 @format_option
 @metastore_option
@@ -228,11 +228,12 @@ def _resolved(reader: _Reader) -> Iterator[tuple[str, AcidDirectory]]:
 
 def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.tree import Tree
 
-    root = Tree(location, highlight=False)
+    root = Tree(escape(location), highlight=False)
     for name, directory in found:
-        branch = root.add(name) if name else root
+        branch = root.add(escape(name)) if name else root
         if directory.base is not None:
             _add_files(branch.add(f"{directory.base.path}  [green]base"), directory.base.files)
         if directory.originals:
@@ -246,14 +247,17 @@ def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> 
             ("ignored", directory.ignored),
         ):
             for path in names:
-                branch.add(f"{path}  [dim]{label}")
+                branch.add(f"{escape(path)}  [dim]{label}")
     console = Console(soft_wrap=True, highlight=False)
     console.print(root)
 
 
 def _add_files(branch: Any, files: tuple[DataFile, ...]) -> None:
+    from rich.markup import escape
+
     for file in files:
-        branch.add(f"{file.path.rpartition('/')[2]}  [dim]{file.size_bytes:,} bytes")
+        name = escape(file.path.rpartition("/")[2])
+        branch.add(f"{name}  [dim]{file.size_bytes:,} bytes")
 
 
 def _rows(reader: object, limit: int | None) -> Iterator[tuple[object, ...]]:

@@ -39,8 +39,18 @@ class Format(Enum):
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], *, form: Format) -> None:
-    """Print rows of Python values; NULL is ``NULL`` in a table, empty in CSV and null in JSON."""
+    """Print rows of Python values; NULL is ``NULL`` in a table, empty in CSV and null in JSON.
+
+    Raises:
+        InvalidInputError: columns have the same name, of which an object of JSON has one.
+    """
     if form is Format.JSON:
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InvalidInputError(
+                f"Several columns are called {twice}, and an object of JSON has one of them",
+                note="Name them: SELECT ... AS ...",
+                column=twice,
+            )
         for row in rows:
             print(to_json(dict(zip(names, row, strict=True))))
     elif form is Format.CSV:
@@ -193,6 +203,23 @@ def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     if value == "":
         raise click.BadParameter("it is empty", ctx, param)
     return value
+
+
+class Amount(click.FloatRange):
+    """A number in a range; NaN, which click lets through each, is in none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number.
+
+        Raises:
+            click.BadParameter: it is none, or out of the range.
+        """
+        found = float(super().convert(value, param, ctx))
+        if found != found:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return found
 
 
 _INTERRUPTED: Final = 130

@@ -149,7 +149,7 @@ def opened_root(root: str, s3: S3Access, deadline_s: float) -> tuple[pafs.FileSy
     """
     if is_s3(root):
         bucket = root.partition("://")[2].partition("/")[0].partition("?")[0]
-        if "?" not in root and "@" not in bucket:
+        if bucket and "?" not in root and "@" not in bucket:
             return _s3(bucket, s3), bucket
     if root.startswith(_HDFS):
         return hadoop_file_system(root, deadline_s=deadline_s), ""

@@ -13,6 +13,7 @@ import pytest
 
 import hiveacid
 from hiveacid.cli.output import Format, print_rows
+from hiveacid.errors import InvalidInputError
 
 
 def test_a_long_table_does_not_wait_for_its_last_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,6 +35,14 @@ def test_a_long_table_does_not_wait_for_its_last_row(capsys: pytest.CaptureFixtu
 def test_a_table_without_rows_has_its_names(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(["n"], [], form=Format.TABLE)
     assert "n" in capsys.readouterr().out
+
+
+def test_columns_of_one_name_are_no_object_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidInputError, match="Several columns are called id"):
+        print_rows(["id", "v", "id"], [(1, "a", 2)], form=Format.JSON)
+    print_rows(["id", "ID"], [(1, 2)], form=Format.JSON)
+    print_rows(["id", "id"], [(1, 2)], form=Format.CSV)
+    assert capsys.readouterr().out == '{"id": 1, "ID": 2}\nid,id\n1,2\n'
 
 
 @pytest.mark.parametrize(
