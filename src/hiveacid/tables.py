@@ -354,7 +354,7 @@ class TableBuilder:
             name = name_for(acid, where) if there is None else str(there.name)
         if self._how == "create" and there is not None:
             raise AlreadyExistsError(f"Table {there.name} lies at {where} already")
-        if self._how == "replace" and table_named(acid, name) is None:
+        if self._how == "replace" and table_named(acid, name, views_hide=False) is None:
             raise no_such_table(name)
         made = acid.create_table(
             name_of_new(acid, name),

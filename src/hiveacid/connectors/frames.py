@@ -61,13 +61,13 @@ if TYPE_CHECKING:
 ALIAS: Final = "_hiveacid_alias"
 
 
-def table_named(acid: Session, name: object) -> AcidTable | None:
-    """The table or view of ours that a name in Python means."""
+def table_named(acid: Session, name: object, *, views_hide: bool = True) -> AcidTable | None:
+    """The table or view of ours that a name in Python means; as ``is_table_of_ours``."""
     try:
         written = parse_table_name(without_catalog(name)) if isinstance(name, str) else None
     except SqlSyntaxError:  # three parts: of another catalog
         return None
-    if written is None or not is_table_of_ours(acid.look(), written):
+    if written is None or not is_table_of_ours(acid.look(), written, views_hide=views_hide):
         return None
     return acid.table(written_text(written))
 

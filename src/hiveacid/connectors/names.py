@@ -176,7 +176,7 @@ def table_at(acid: Session, path: str) -> AcidTable | None:
     if not all(part.isidentifier() for part in parts) or len(parts) > 2:
         return None
     name = TableName.of(parts)
-    return acid.table(path) if is_table_of_ours(acid.look(), name) else None
+    return acid.table(path) if is_table_of_ours(acid.look(), name, views_hide=False) else None
 
 
 def required_at(acid: Session, path: str) -> AcidTable:
@@ -256,12 +256,15 @@ def without_catalogs(look: Look, text: str, *, makes_ours: bool) -> str:
     return text
 
 
-def is_table_of_ours(look: Look, name: TableName) -> bool:
-    """Whether a name as written means a table or view of ours; a temporary view comes first."""
+def is_table_of_ours(look: Look, name: TableName, *, views_hide: bool = True) -> bool:
+    """Whether a name as written means a table or view of ours. A temporary view of that name hides
+    it, but not from who makes or saves a table: for Spark, too, such a view is not in the way.
+    """
     known = name if name.database else TableName(look.current_database, name.table)
     if look.table(look.actual(known)) is None:
         return False
-    return bool(name.database) or not look.is_temporary_view(name.table)
+    hidden = views_hide and not name.database and look.is_temporary_view(name.table)
+    return not hidden
 
 
 def name_of_new(acid: Session, name: str) -> str:

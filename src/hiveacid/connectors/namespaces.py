@@ -267,7 +267,8 @@ class _Catalog(Told):
         description: str | None = None,
         **options: str,
     ) -> DataFrame:
-        if (source or "").lower() != FORMAT and self._ours(tableName) is None:
+        ours = table_named(self._acid, tableName, views_hide=False)
+        if (source or "").lower() != FORMAT and ours is None:
             made: DataFrame = super().createTable(  # type: ignore[misc]
                 tableName, path, source, schema, description, **options
             )

@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.compaction.purge import PurgeReport
@@ -34,7 +35,7 @@ from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.session import check_strings
+from hiveacid.spark.session import check_strings, quoted
 from hiveacid.sql import parse_one, with_arguments
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Fragment, Scope
@@ -202,7 +203,7 @@ def _carried_out(
                 properties = {"transactional": "true", **statement.body.properties}
                 body = replace(statement.body, properties=properties)
                 statement = replace(statement, body=body)
-        return _frame(acid, acid.run(statement, accept=_accept))
+        return _frame(acid, acid.run(statement, accept=partial(_accept, look)))
     finally:
         if formatter is not None and hasattr(formatter, "clear"):
             formatter.clear()
@@ -245,10 +246,16 @@ def _formatter(spark: Any) -> Any:
     return SQLStringFormatter(spark)
 
 
-def _accept(bound: object) -> None:
-    """A query that reads no table or view of ours is Spark's."""
+def _accept(look: Look | None, bound: object) -> None:
+    """A query that reads no table or view of ours is Spark's; a view of it is, unless one of ours
+    has its name, which would hide it.
+    """
     query = bound.query if isinstance(bound, CreateView) else bound
-    if isinstance(query, Query) and not query.tables and not query.views:
+    if not isinstance(query, Query) or query.tables or query.views:
+        return
+    if look is None or not isinstance(bound, CreateView):
+        raise _SparksError
+    if not is_table_of_ours(look, bound.name, views_hide=False):
         raise _SparksError
 
 
@@ -265,7 +272,8 @@ def _check_target(look: Look, body: object) -> None:
         for value in (getattr(part, field.name) for field in fields(part))  # type: ignore[arg-type]
         if isinstance(value, TableName)
     ]
-    if any(is_table_of_ours(look, name) for name in names):
+    views_hide = not isinstance(body, CreateTable)
+    if any(is_table_of_ours(look, name, views_hide=views_hide) for name in names):
         return
     if isinstance(body, Update | Delete | Merge):
         raise UnsupportedError(
@@ -302,9 +310,12 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     head = _head(cursor)
     if head is None:
         return None
-    is_view = "VIEW" in head.words
-    if not is_view and head.target is not None and is_table_of_ours(look, head.target):
-        return None
+    is_view = not head.words.isdisjoint(("VIEW", "CACHE"))
+    if not is_view and head.target is not None:
+        views_hide = "CREATE" not in head.words
+        is_ours = is_table_of_ours(look, head.target, views_hide=views_hide)
+        if is_ours:
+            return None
     cursor.at = head.start
     fragment = QueryParser(cursor).query_fragment()
     cursor.accept(";")
@@ -312,10 +323,12 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     statement = ParsedStatement(fragment.text, 1, fragment)
     if ctes:
         statement = parse_one(f"{ctes} {fragment.text}", setting_of=acid.settings.get)
-    rows = acid.run(statement, accept=_accept)
+    rows = acid.run(statement, accept=partial(_accept, None))
     with own_calls():
         if is_view:
-            return _view(acid, head, rows)
+            made = _view(acid, head, rows)
+            before_as = text[start : cursor.tokens[head.start - 1].start]
+            return made if "VIEW" in head.words else _cached(acid, head, original, before_as)
         name = f"__hiveacid_rows_{next(_NUMBERS)}"
         rows.createOrReplaceTempView(name)
         try:
@@ -389,8 +402,18 @@ def _view(acid: Session, head: _Head, rows: Any) -> DataFrame:
         rows = rows.toDF(*head.columns)
     kind = "GlobalTempView" if "GLOBAL" in head.words else "TempView"
     verb = "createOrReplace" if "REPLACE" in head.words else "create"
-    getattr(rows, f"{verb}{kind}")(head.target.table)
+    getattr(rows, f"{verb}{kind}")(quoted(head.target.table))
     return _frame(acid, None)
+
+
+def _cached(acid: Session, head: _Head, original: _Original, text: str) -> DataFrame:
+    """CACHE TABLE of the view that was made; without it where the rows cannot be had."""
+    assert head.target is not None
+    try:
+        return original(text)
+    except BaseException:
+        acid.spark.catalog.dropTempView(head.target.table)
+        raise
 
 
 # -------------------------------------------------------------------- answers

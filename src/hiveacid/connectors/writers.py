@@ -171,7 +171,7 @@ class _Writer(Told):
                 "format('hiveacid') writes one table: .save(path), or .option('table', name).save()"
             )
         if where is None:
-            self._save(str(name), table_named(self._acid, name))
+            self._save(str(name), table_named(self._acid, name, views_hide=False))
             return
         place = fspath(where)
         ours = table_at(self._acid, place)
@@ -189,7 +189,7 @@ class _Writer(Told):
     ) -> None:
         self._tell(format, mode, partitionBy)
         self.options(**options)
-        ours = table_named(self._acid, name)
+        ours = table_named(self._acid, name, views_hide=False)
         other = self._told.get("format") and not self.is_ours
         if (ours is None and not self.is_ours) or (other and self._mode == "overwrite"):
             _refuse_other_format(ours)
@@ -328,7 +328,7 @@ class _WriterV2(Told):
         return table_named(self._acid, self._name)
 
     def _make(self, how: str) -> None:
-        ours = self._ours
+        ours = table_named(self._acid, self._name, views_hide=False)
         if not self.is_ours and (ours is None or "format" in self._told):
             _refuse_other_format(ours)
             getattr(super(), how)()
