@@ -212,14 +212,18 @@ _LOOKUP_PAUSE_S = 0.05
 
 
 def commit_or_look_up(
-    manager: Manager, txn: TxnId, commit: Callable[[], Sequence[CommittedWrite]]
+    manager: Manager,
+    txn: TxnId,
+    commit: Callable[[], Sequence[CommittedWrite]],
+    *,
+    writes: bool,
 ) -> Sequence[CommittedWrite]:
     """Commit by ``commit``; where no reply comes, ask what became of it, and commit again if it is
     open.
 
     Raises:
         CommitOutcomeUnknownError: nobody could be asked.
-        MetastoreError: it failed, and the transaction is open.
+        MetastoreError: it failed, and the transaction is open, or it only reads.
         ConflictError, TransactionError: as ``TxnStore.commit_txn``.
     """
     failure: MetastoreError | None = None
@@ -243,7 +247,7 @@ def commit_or_look_up(
             failure = error
             known_open = _is_known_open(store, txn)
     assert failure is not None
-    if known_open:
+    if known_open or not writes:
         raise failure
     raise CommitOutcomeUnknownError(
         f"The commit of transaction {txn} was sent, no reply came, and its outcome could not be "

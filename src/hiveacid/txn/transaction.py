@@ -467,7 +467,7 @@ class Transaction(AbstractContextManager["Transaction"]):
             moves=pending.moves(),
             note=pending.note(self._write_ids, application=self.manager.application),
         )
-        return commit_or_look_up(self.manager, self._id, commit)
+        return commit_or_look_up(self.manager, self._id, commit, writes=not self.is_read_only)
 
     def _abort_quietly(self, reason: AbortReason, *, because: BaseException) -> None:
         """Abort while another error is on its way; a failure to do so is left for later."""

@@ -485,15 +485,15 @@ class TestLostReplies:
             client.transactions.begin().commit()
         assert client.metastore.get_open_txns().aborted == (1,)
 
-    def test_an_outcome_that_cannot_be_looked_up_is_not_guessed(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unknown_outcome(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_: object, **__: object) -> None:
             raise MetastoreError("connection lost")
 
-        txn = client.transactions.begin()
+        txn, reader = client.transactions.begin(), client.transactions.begin(read_only=True)
         monkeypatch.setattr(client.metastore, "commit_txn", fail)
         monkeypatch.setattr(client.metastore, "txn_info", fail)
         with pytest.raises(CommitOutcomeUnknownError):
             txn.commit()
+        with pytest.raises(MetastoreError, match="connection lost"):
+            reader.commit()  # of what wrote nothing there is none
         assert not txn.is_open
