@@ -116,7 +116,8 @@ class SqliteDialect(Dialect):
             raise MetastoreError(
                 f"The metastore {self._path} was removed or replaced while it was open here",
                 path=self._path,
-                note="Connect again. Restore a backup while nobody has the metastore open.",
+                note="Connect again. Restore a backup while nobody has the metastore open, and"
+                " without the -wal and -shm of the one before.",
             )
         channel = Immediate(connection, Begun())
         if kind is not UnitKind.QUERY:
