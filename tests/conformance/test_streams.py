@@ -202,3 +202,18 @@ def test_what_was_recorded_for_a_batch_and_is_gone_is_recorded_anew(acid: Sessio
         with stream.transaction():
             stream.write({"id": 3})
     assert ids(acid, "p") == [3]
+
+
+def test_a_batch_is_noted_where_its_transaction_was_opened_anew(
+    acid: Session, metastore_url: str
+) -> None:
+    """What others did before its first statement had its locks is no reason to forget it."""
+    with hiveacid.connect(None, metastore_url, settings=OFF) as other, acid.transaction() as txn:
+        assert txn.begin_batch("a", 3, table="t")
+        begun = txn.id
+        other.table("t").write_arrow([{"id": 1}])
+        txn.sql("truncate table t")
+        assert txn.id != begun
+        txn.table("t").write_arrow([{"id": 3}])
+    assert not batch(acid, "a", 3, "t")
+    assert ids(acid, "t") == [3]

@@ -158,9 +158,9 @@ class Transaction(AbstractContextManager["Transaction"]):
             _LOG.debug("Snapshot outdated by txn %s", winner, extra={"txn": self._id})
             self._store.abort_txn(self._id, reason=AbortReason.CONCURRENT)
             self.manager.forget(self._id, written=())
-            isolation = self._reads.isolation
+            isolation, pending = self._reads.isolation, self.pending  # a batch may be begun
             self.manager.open_anew(read_only=self.is_read_only, begin=self._begin_with)
-            self._reads.isolation = isolation
+            self._reads.isolation, self.pending = isolation, pending
 
     @property
     def hive_cleans(self) -> bool:
