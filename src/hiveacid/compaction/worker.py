@@ -56,6 +56,7 @@ from hiveacid.storage.target import (
     publishing,
 )
 from hiveacid.txn.footprint import Footprint, TableRead
+from hiveacid.txn.manager import require_locks
 from hiveacid.txn.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -264,6 +265,7 @@ class Worker:
             self._reached(Step.REWRITTEN)
             outputs = _outputs(compaction, files)
             published.extend((fs, f"{root}/{one}") for one in outputs if one not in begun)
+            require_locks(txn)
             _publish(fs, root, table, outputs, files, begun=begun, staging=f"{root}/{hidden}")
         self._reached(Step.PUBLISHED)
         txn.record_statistics([_in_other_files(entry, plan, files)])

@@ -48,6 +48,7 @@ from hiveacid.storage.orc.tails import check_tails
 from hiveacid.storage.target import FileKind, WriteResult, end_uploads
 from hiveacid.txn.conflicts import Overlap
 from hiveacid.txn.footprint import Footprint, TableRead, TableWrite, WriteKind, alter_table
+from hiveacid.txn.manager import require_locks
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.unit import UnitOfWork
 from hiveacid.txn.view import Look, View
@@ -360,6 +361,7 @@ def _publish(unit: UnitOfWork, job: Job, work: Work, written: WriteResult) -> No
         for values in touched - {part.values for part in partitions}
         if table.partition_columns
     ]
+    require_locks(txn)
     rewritten = publish_written(job, unit, placement, written, replaced=replaced)
     if table.partition_columns:
         txn.pending.add_partitions(table.name, made)

@@ -44,6 +44,7 @@ from hiveacid.storage.orc.output import writer_settings
 from hiveacid.storage.stage import runs
 from hiveacid.storage.target import FileKind, WriteTarget, publish_version
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind, lock_components
+from hiveacid.txn.manager import require_locks
 from hiveacid.txn.transaction import Transaction
 from hiveacid.txn.view import is_same
 
@@ -389,7 +390,7 @@ class BatchFiles:
             fs, root = self.files.at(partition.location)
             if not self._has_files(partition.values, fs):
                 return None
-            _require_locks(txn)
+            require_locks(txn)
             self._open[key] = self._opened(fs, root, bucket)
         return self._open[key]
 
@@ -451,7 +452,7 @@ class BatchFiles:
         """Write and publish the rows that wait, as one statement of the transaction."""
         if not self._waiting:
             return
-        _require_locks(txn)
+        require_locks(txn)
         known, columns = zip(*self._waiting, strict=True)
         arrays = [pa.chunked_array(list(parts)) for parts in zip(*columns, strict=True)]
         self._waiting, self._waiting_bytes = [], 0
@@ -477,17 +478,6 @@ class BatchFiles:
             written.rows += file.rows
             written.files += 1
             written.size_bytes += file.size_bytes
-
-
-def _require_locks(txn: Transaction) -> None:
-    """A file is made under the transaction's locks: where it was aborted while its writer slept,
-    the place may be that of another table by now.
-
-    Raises:
-        TransactionError: somebody aborted it.
-    """
-    txn.look_up()
-    txn.require_open()
 
 
 def _whole(array: pa.ChunkedArray) -> pa.Array:

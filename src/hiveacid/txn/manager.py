@@ -349,6 +349,18 @@ class TransactionManager:
             ours.run_housekeeping(interval_s=interval_s)
 
 
+def require_locks(txn: Transaction) -> None:
+    """Files come to their places under a transaction's locks: where it was aborted while its
+    process slept, the place may be that of another table by now, and what the files are of may be
+    forgotten, so that they would count.
+
+    Raises:
+        TransactionError: somebody aborted it.
+    """
+    txn.look_up()
+    txn.require_open()
+
+
 def end_reading(txn: Transaction, tables: Iterable[Table], settings: Settings) -> None:
     """The reads of a read-only transaction are planned, files of ``tables`` are left to read: it
     ends where their retention keeps them, else it stays as a lease, without its locks.
