@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,15 +10,18 @@ from typing import Any
 
 import pytest
 from psycopg.errors import AdminShutdown
-from sqlalchemy import select, text
+from sqlalchemy import Engine, create_engine, select, text
 from tests.metastores import table_rows
 from tests.postgres import PostgresServer
 from tests.proxy import Cut, Proxy, proxy
 
+import hiveacid
+from hiveacid import read_arrow
 from hiveacid.client import open_client
 from hiveacid.clock import SystemClock
-from hiveacid.errors import MetastoreError
+from hiveacid.errors import CommitOutcomeUnknownError, MetastoreError
 from hiveacid.metastore.connect import SqlMetastore, connect
+from hiveacid.metastore.sql import postgres as module
 from hiveacid.metastore.sql.dialect import Answer
 from hiveacid.metastore.sql.postgres import Pipelined
 from hiveacid.metastore.sql.schema import TXNS
@@ -159,3 +163,49 @@ def test_a_transaction_looks_its_outcome_up_when_the_server_is_back(
     (valid,) = client.metastore.valid_write_ids([NAME])
     assert valid.is_valid(1)
     client.close()
+
+
+_HOLD = 4711
+_COMMITS_HANG = f"""
+CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared({_HOLD}); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER hang AFTER UPDATE OF "TXN_STATE" ON "TXNS" DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW."TXN_STATE" = 'c') EXECUTE FUNCTION hang()
+"""
+_HANGS = f"SELECT count(*) FROM pg_locks WHERE objid = {_HOLD} AND NOT granted"
+
+
+def test_a_commit_that_hangs_in_the_server_is_not_taken_for_open(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a standby: its files stay, since it may come true later."""
+    monkeypatch.setattr(module, "_SESSION", "SET lock_timeout = '50ms'; SET timezone = 'UTC'")
+    url = postgres.metastore()
+    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    settings = {"hiveacid.compactor.auto": "off"}
+    with (
+        proxy(url) as way,
+        server.connect() as holder,
+        hiveacid.connect(None, way.url, warehouse=str(tmp_path), settings=settings) as acid,
+    ):
+        acid.sql("create table t (id int) stored as orc tblproperties ('transactional'='true')")
+        holder.execute(text(_COMMITS_HANG))
+        holder.execute(text(f"SELECT pg_advisory_lock({_HOLD})"))
+        cutter = threading.Thread(target=_cut_what_hangs, args=(server, way))
+        cutter.start()
+        monkeypatch.setattr(SystemClock, "sleep_s", lambda *_: None)
+        with pytest.raises(CommitOutcomeUnknownError):
+            acid.table("t").write_arrow([{"id": 1}])
+        cutter.join()
+        holder.execute(text(f"SELECT pg_advisory_unlock({_HOLD})"))
+        while holder.execute(text('SELECT 1 FROM "TXNS" WHERE "TXN_STATE" = \'o\'')).scalar():
+            threading.Event().wait(0.01)
+        assert read_arrow(acid.table("t")).read_all().to_pylist() == [{"id": 1}]
+    server.dispose()
+
+
+def _cut_what_hangs(server: Engine, way: Proxy) -> None:
+    with server.connect() as looking:
+        while not looking.execute(text(_HANGS)).scalar():
+            threading.Event().wait(0.01)
+    way.cut_all()

@@ -43,7 +43,7 @@ from hiveacid.model.tables import (
     TxnId,
     WriteId,
 )
-from hiveacid.model.transactions import LockComponent, OperationType, TxnState
+from hiveacid.model.transactions import AbortReason, LockComponent, OperationType, TxnState
 from hiveacid.storage.listing import numbered_directories
 from hiveacid.txn.footprint import Footprint, WriteKind
 from hiveacid.txn.waiting import Manager
@@ -219,15 +219,16 @@ def commit_or_look_up(
     writes: bool,
 ) -> Sequence[CommittedWrite]:
     """Commit by ``commit``; where no reply comes, ask what became of it, and commit again if it is
-    open.
+    open. A commit may hang in the server, as for want of a standby, and come true later: after one
+    that got no reply "open" counts only where the transaction could be aborted.
 
     Raises:
-        CommitOutcomeUnknownError: nobody could be asked.
+        CommitOutcomeUnknownError: nobody could be asked, or it could not be aborted.
         MetastoreError: it failed, and the transaction is open, or it only reads.
         ConflictError, TransactionError: as ``TxnStore.commit_txn``.
     """
     failure: MetastoreError | None = None
-    known_open = False
+    known_open = in_doubt = False
     store = manager.metastore
     for attempt in range(manager.settings.commit_retries + 1):
         if failure is not None:
@@ -245,9 +246,15 @@ def commit_or_look_up(
                     txn=txn,
                 ) from error
             failure = error
+            in_doubt = in_doubt or error.context.get("outcome") == "unknown"
             known_open = _is_known_open(store, txn)
     assert failure is not None
-    if known_open or not writes:
+    if not writes or (known_open and not in_doubt):
+        raise failure
+    state = _ended(store, txn) if known_open else None
+    if state is TxnState.COMMITTED:
+        return ()
+    if state is TxnState.ABORTED:
         raise failure
     raise CommitOutcomeUnknownError(
         f"The commit of transaction {txn} was sent, no reply came, and its outcome could not be "
@@ -263,6 +270,16 @@ def _is_known_open(store: Metastore, txn: TxnId) -> bool:
     except MetastoreError:
         return False
     return info is not None and info.state is TxnState.OPEN
+
+
+def _ended(store: Metastore, txn: TxnId) -> TxnState | None:
+    """How a transaction has ended, which is aborted unless it has; None where nobody knows."""
+    try:
+        store.abort_txns([txn], reason=AbortReason.ROLLBACK)
+        info = store.txn_info(txn)
+    except MetastoreError:
+        return None
+    return None if info is None else info.state
 
 
 @dataclass(slots=True)
