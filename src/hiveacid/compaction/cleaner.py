@@ -9,6 +9,10 @@ Three kinds of things go, each by its own rule:
 * what aborted transactions left, compactions too: at once, nobody ever sees it;
 * staging directories of transactions that have ended: what killed writers left.
 
+It holds what it cleans shared, as a reader does, so that what it has listed is not dropped or moved
+meanwhile: by their paths, the files of a table that comes to the place look the same. What somebody
+holds exclusively is cleaned later.
+
 An entry is done only when a new listing, seen with today's lists, holds nothing more to remove:
 what is forgotten about aborted transactions would make their rows visible. A cleaner may die
 anywhere; the next one begins anew.
@@ -21,9 +25,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import takewhile
 
 from hiveacid.client import Client
 from hiveacid.compaction.cleaning import (
@@ -49,6 +54,7 @@ from hiveacid.layout.resolve import Entry
 from hiveacid.model.compactions import CompactionId, CompactionInfo, CompactionState, CompactionType
 from hiveacid.model.history import Pin
 from hiveacid.model.tables import (
+    DROPPING,
     NO_CLEANUP,
     RENAMING_TO,
     Partition,
@@ -57,12 +63,16 @@ from hiveacid.model.tables import (
     TableName,
     WriteId,
 )
+from hiveacid.model.transactions import CLEANER
 from hiveacid.storage.filesystem import FileInfo, FileSystem
 from hiveacid.storage.listing import list_partition
+from hiveacid.txn.footprint import use_table
 from hiveacid.txn.manager import retained_until_ms, retention_s
 
 _LOG = logging.getLogger(__name__)
-_RENAMED = "a RENAME of the table is under way, or was killed"
+_LOCKED = "it is locked exclusively: it is being dropped, renamed or altered"
+_MOVED = "a RENAME of the table, or a DROP of partitions, is under way, or was killed"
+_LOST = "its lock was lost: the cleaner stood still for too long"
 
 
 class CleaningOutcome(Enum):
@@ -213,6 +223,38 @@ class Cleaner:
             until_ms = retained_until_ms(entry, self._kept_s(entry, table))
             if until_ms is not None and self._client.clock.now_ms() < until_ms:
                 return Cleaned(entry, CleaningOutcome.WAITING, message="kept by its retention")
+        with self._sharing(entry.table, entry.partition) as is_shared:
+            if is_shared is None:
+                return Cleaned(entry, CleaningOutcome.WAITING, message=_LOCKED)
+            return self._clean_shared(entry, find_table(self._store, entry), is_shared)
+
+    @contextmanager
+    def _sharing(
+        self, table: TableName, partition: str | None
+    ) -> Iterator[Callable[[], bool] | None]:
+        """Keeps what is cleaned from being dropped or moved; tells whether it still does, which who
+        stood still for long does not know. None where somebody is about to do that.
+        """
+        if self._dry:
+            yield lambda: True
+            return
+        manager, metastore = self._client.transactions, self._client.metastore
+        lock = manager.try_claim(use_table(table, partition), agent_info=CLEANER)
+        if lock is None:
+            yield None
+            return
+        try:
+            yield lambda: any(
+                one.lock_id == lock
+                for one in metastore.show_locks(database=table.database, table=table.table)
+            )
+        finally:
+            with tolerated(_LOG, "Unlock failed, the time-out will do: %s"):
+                manager.unlock(lock)
+
+    def _clean_shared(
+        self, entry: CompactionInfo, table: Table | None, is_shared: Callable[[], bool]
+    ) -> Cleaned:
         try:
             partition = None if table is None else find_partition(self._store, entry, table)
         except NotFoundError:
@@ -225,13 +267,17 @@ class Cleaner:
             if not _of_aborts(entry):
                 self._queue.mark_refused(entry, reason)
             return Cleaned(entry, CleaningOutcome.REFUSED, message=reason)
+        if any(key == RENAMING_TO or key.startswith(DROPPING) for key in table.properties):
+            # What is not there is not gone; who was killed is undone by the next statement.
+            return Cleaned(entry, CleaningOutcome.WAITING, message=_MOVED)
         locations = self._locations(table) if partition is None else (partition.location,)
         if _of_aborts(entry):
-            done = self._remove_from(entry, table, locations, aborted_only=True)
+            done = self._remove_from(entry, table, locations, is_shared, aborted_only=True)
             orphans = Orphans.now(self._client)
             swept = self._sweep_locations(table, (table.location, *locations), orphans)
             return replace(done, removed=(*done.removed, *swept))
-        return self._remove_from(entry, table, locations, aborted_only=partition is None)
+        only = partition is None
+        return self._remove_from(entry, table, locations, is_shared, aborted_only=only)
 
     def _kept_s(self, entry: CompactionInfo, table: Table) -> float:
         if (entry.table, entry.partition) in self._unretained:
@@ -246,16 +292,25 @@ class Cleaner:
             StorageError: the file system failed.
         """
         fs, root = self._client.files.at(partition.location)
-        entries = self._listed(fs, root)
-        txns = self._store.valid_txns()
-        lists = Lists(self._store.cleaner_write_ids(table.name, txns).for_cleaner(), txns)
-        paths = lists.plan(entries, table, aborted_only=True).aborted
-        for path in paths:
-            self._remove(fs, root, path, entries)
-        return tuple(f"{root}/{path}" for path in paths)
+        removed: list[str] = []
+        with self._sharing(table.name, None) as is_shared:
+            entries = self._listed(fs, root) if is_shared else ()
+            txns = self._store.valid_txns()
+            lists = Lists(self._store.cleaner_write_ids(table.name, txns).for_cleaner(), txns)
+            for path in lists.plan(entries, table, aborted_only=True).aborted:
+                if is_shared and is_shared():
+                    self._remove(fs, root, path, entries)
+                    removed.append(f"{root}/{path}")
+        return tuple(removed)
 
     def _remove_from(
-        self, entry: CompactionInfo, table: Table, locations: Sequence[str], *, aborted_only: bool
+        self,
+        entry: CompactionInfo,
+        table: Table,
+        locations: Sequence[str],
+        is_shared: Callable[[], bool],
+        *,
+        aborted_only: bool,
     ) -> Cleaned:
         if _of_aborts(entry):
             txns = old_aborts(self._client, self._store.cleaner_txns(entry))
@@ -280,15 +335,14 @@ class Cleaner:
                 # so this cleaning is seen there, or the pin is seen here.
                 late = replace(lists, pinned=self._store.pins(table.name, in_force=True))
                 going = removable(entries, table, late, lists_now, aborted_only=False)
-            for path in going:
+            for path in takewhile(lambda _: is_shared(), going):
                 self._remove(fs, root, path, entries)
                 removed.append(f"{root}/{path}")
                 size_bytes += bytes_below(path, entries)
             entries = self._listed(fs, root) if removed else entries
             remaining.append(lists_now.plan(entries, table, aborted_only=aborted_only))
-        if self._may_have_moved(entry, table):
-            self._queue.note_cleaning(entry, started=False)
-            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, _RENAMED)
+        if not is_shared():
+            return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, _LOST)
         waiting = [path for plan in remaining for path in plan.remove]
         if waiting:
             self._queue.note_cleaning(entry, started=False)
@@ -331,13 +385,6 @@ class Cleaner:
             if pins == tuple(one for one in here if (one.expires_ms or now_ms + 1) > now_ms):
                 same.add(entry)
         return same
-
-    def _may_have_moved(self, entry: CompactionInfo, table: Table) -> bool:
-        """Whether a RENAME moved the files before they were listed: what is not there is not gone,
-        and nothing of it may be forgotten. One that was killed is undone by the next statement.
-        """
-        now = find_table(self._store, entry)
-        return now is None or now.location != table.location or RENAMING_TO in now.properties
 
     def _settled(
         self, entry: CompactionInfo, left: Sequence[CleaningPlan], lists: Lists

@@ -133,6 +133,10 @@ CLAIMS: Final = "load data"
 """What SHOW LOCKS has as the database of a file that a LOAD keeps others from."""
 
 
+CLEANER: Final = "hiveacid-cleaner"
+"""The agent info of a cleaner's locks, which are no session's."""
+
+
 @dataclass(frozen=True, slots=True)
 class LockComponent:
     """What one component of a request locks: a database, a table of it, a partition by its name.
@@ -179,10 +183,13 @@ class LockInfo:
 
     @property
     def holder(self) -> str:
-        """Whose it is, as messages name it: the transaction, or a LOCK TABLE, or a LOAD DATA."""
+        """Whose it is, as messages name it: the transaction's, or that of a LOCK TABLE, a LOAD
+        DATA, a cleaner.
+        """
         if self.txn_id:
             return f"txnid:{self.txn_id}"
         kind = "LOAD DATA" if self.database == CLAIMS else "LOCK TABLE"
+        kind = "a cleaner" if self.agent_info == CLEANER else kind
         return f"lockid:{self.lock_id} ({kind})"
 
     @property

@@ -140,9 +140,9 @@ def alter_table(name: TableName) -> tuple[LockComponent, ...]:
     return (_definition(LockType.EXCLUSIVE, name.database, name.table),)
 
 
-def use_table(name: TableName) -> tuple[LockComponent, ...]:
-    """ADD PARTITION, SET TBLPROPERTIES, ANALYZE, DESCRIBE."""
-    return (_definition(LockType.SHARED_READ, name.database, name.table),)
+def use_table(name: TableName, partition: str | None = None) -> tuple[LockComponent, ...]:
+    """ADD PARTITION, SET TBLPROPERTIES, ANALYZE, DESCRIBE; a cleaner, also of one partition."""
+    return (_definition(LockType.SHARED_READ, name.database, name.table, partition),)
 
 
 def drop_partitions(name: TableName, partitions: Collection[str]) -> tuple[LockComponent, ...]:

@@ -37,6 +37,7 @@ from hiveacid.model.transactions import (
     SESSION_PREFIX,
     AbortReason,
     LockComponent,
+    LockState,
     TxnState,
     TxnType,
 )
@@ -279,8 +280,23 @@ class TransactionManager:
         self.heartbeat.add_lock(lock)
         return lock
 
+    def try_claim(self, components: Sequence[LockComponent], *, agent_info: str) -> LockId | None:
+        """As ``claim``, without waiting: None where somebody is in the way.
+
+        Raises:
+            MetastoreError: the metastore failed.
+        """
+        found = self.metastore.lock(
+            components, txn=None, user=self.user, host=self.host, agent_info=agent_info
+        )
+        if found.state is not LockState.ACQUIRED:
+            self.tell(partial(self.metastore.unlock, found.lock_id))
+            return None
+        self.heartbeat.add_lock(found.lock_id)
+        return found.lock_id
+
     def unlock(self, lock: LockId) -> None:
-        """Give locks of ``lock`` or ``claim`` back; nothing happens where they are lost."""
+        """Give locks of these three back; nothing happens where they are lost."""
 
         def given_back() -> None:
             self.metastore.unlock(lock)

@@ -14,6 +14,7 @@ from hiveacid.model.readable import moment
 from hiveacid.model.tables import LockId, TableName, TxnId
 from hiveacid.model.transactions import (
     CLAIMS,
+    CLEANER,
     AbortReason,
     LockComponent,
     LockInfo,
@@ -229,6 +230,8 @@ def _what_frees(blocker: LockInfo) -> str:
         return f"It ends with its transaction, or by ABORT TRANSACTIONS {blocker.txn_id}."
     if blocker.database == CLAIMS:
         return f"It ends with the transaction of its LOAD, or by ABORT LOCKS {blocker.lock_id}."
+    if blocker.agent_info == CLEANER:
+        return f"It ends when replaced files are removed, or by ABORT LOCKS {blocker.lock_id}."
     return f"It ends with UNLOCK in its session, or by ABORT LOCKS {blocker.lock_id}."
 
 
