@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import hiveacid
 from hiveacid.errors import InvalidInputError, UnsupportedError
@@ -62,3 +63,26 @@ def test_what_an_append_cannot_do_is_refused(emp: str, spark: SparkSession, tmp_
     assert rows(spark) == EMP
     writer.option("path", f"{tmp_path}/wh/emp/").saveAsTable(emp)
     assert rows(spark) == sorted(2 * EMP)
+
+
+def test_a_version_is_written_once_whatever_writes_it(emp: str, spark: SparkSession) -> None:
+    """The write that made the table kept no version, nor did ``writeTo``'s overwrite."""
+    first, second = (spark.createDataFrame([(n, "Ann")], "id int, name string") for n in (5, 6))
+    for frame in (first, second):
+        batch = frame.write.format("hiveacid").option("txnAppId", "job").option("txnVersion", 0)
+        batch.mode("append").partitionBy("name").saveAsTable("made")
+        with_version = frame.writeTo(emp).option("txnAppId", "job").option("txnVersion", 0)
+        with_version.overwrite(F.col("name") == "Ann")
+    assert [tuple(row) for row in spark.table("made").collect()] == [(5, "Ann")]
+    assert rows(spark) == [(2, "Joe"), (5, "Ann")]
+    with pytest.raises(InvalidInputError, match="overwriteSchema"):
+        batch.mode("overwrite").option("overwriteSchema", "true").saveAsTable("made")
+
+
+def test_options_of_a_table_that_is_made(emp: str, spark: SparkSession, tmp_path: Path) -> None:
+    """They were passed over."""
+    place = f"{tmp_path}/elsewhere"
+    spark.table(emp).writeTo("made").using("hiveacid").option("path", place).create()
+    assert spark.acid.table("made").definition.location == place  # type: ignore[attr-defined]
+    with pytest.raises(UnsupportedError, match="option txnappid"):
+        spark.table(emp).writeTo("other").using("hiveacid").option("txnAppId", "job").create()

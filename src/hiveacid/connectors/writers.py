@@ -54,15 +54,16 @@ def store(
     overwrite: bool,
     options: Mapping[str, str] = {},
     by_name: bool = True,
+    condition: str | Column | None = None,
 ) -> None:
     """Append rows to a table, or let them take the place of all rows, of the partitions that they
-    go to, or of those that meet a condition.
+    go to, or of those that meet a condition, which an option may say, too.
 
     Raises:
         InvalidInputError: options that do not go together, or have no such value.
     """
     evolve = _flag(options, "mergeSchema")
-    where = options.get("replaceWhere")
+    where = options.get("replaceWhere") if condition is None else condition
     if where is not None and not overwrite:
         raise InvalidInputError(
             "replaceWhere says which rows an overwrite replaces, and this only adds rows",
@@ -223,8 +224,15 @@ class _Writer(Told):
         if refused is not None:
             raise UnsupportedError(f"{refused} is not supported for tables of ours")
         options = self.known_options(_WRITE_OPTIONS)
-        if ours is None or (self._mode == "overwrite" and _flag(options, "overwriteSchema")):
-            self._create(name, ours, options)
+        is_batch = "txnAppId" in options or "txnVersion" in options
+        if ours is None and is_batch:  # the commit of a definition keeps no version
+            made = self._create(name, ours, options, rows=self._owner.schema)
+            overwrite = self._mode == "overwrite"
+            store(made, self._acid, self._owner, overwrite=overwrite, options=options)
+        elif ours is None or (self._mode == "overwrite" and _flag(options, "overwriteSchema")):
+            if is_batch:
+                raise InvalidInputError("overwriteSchema does not go with txnAppId, txnVersion")
+            self._create(name, ours, options, rows=self._owner)
         elif self._mode in ("append", "overwrite"):
             keys, wanted = ours.definition.partition_keys, self._told.get("partitioned_by")
             if wanted is not None and tuple(name.lower() for name in wanted) != keys:
@@ -238,15 +246,17 @@ class _Writer(Told):
         elif self._mode != "ignore":
             raise AlreadyExistsError(f"Table {ours.name} already exists", table=str(ours.name))
 
-    def _create(self, name: str, ours: AcidTable | None, options: Mapping[str, str]) -> None:
+    def _create(
+        self, name: str, ours: AcidTable | None, options: Mapping[str, str], *, rows: object
+    ) -> AcidTable:
         partitioned_by: Sequence[str] = self._told.get("partitioned_by", ())
         if ours is not None and "partitioned_by" not in self._told:
             partitioned_by = ours.definition.partition_keys
         buckets, bucketed_by = self._told.get("buckets", (None, ()))
         path = options.get("path")
-        self._acid.create_table(
+        return self._acid.create_table(
             name_of_new(self._acid, name),
-            self._owner,
+            rows,
             partitioned_by=partitioned_by,
             bucketed_by=bucketed_by,
             buckets=buckets,
@@ -302,26 +312,27 @@ class _WriterV2(Told):
         self._store("append", overwrite=False)
 
     def overwrite(self, condition: Any) -> None:
-        ours = self._ours
-        if ours is None:
-            super().overwrite(condition)  # type: ignore[misc]
-        elif self._acid.in_transaction:
-            replace_where(ours, self._owner, condition)
-        else:
-            with self._acid.transaction() as txn:
-                replace_where(txn.table(written_text(ours.name)), self._owner, condition)
+        self._store("overwrite", condition, overwrite=True)
 
     def overwritePartitions(self) -> None:
         self._store("overwritePartitions", overwrite=True, partitionOverwriteMode="dynamic")
 
-    def _store(self, how: str, *, overwrite: bool, **more: str) -> None:
+    def _store(self, how: str, *condition: Any, overwrite: bool, **more: str) -> None:
         """``how`` is what Spark calls it."""
         ours = self._ours
         if ours is None:
-            getattr(super(), how)()
+            getattr(super(), how)(*condition)
         else:
             options = {**self.known_options(_WRITE_OPTIONS), **more}
-            store(ours, self._acid, self._owner, overwrite=overwrite, options=options)
+            where = condition[0] if condition else None
+            store(
+                ours,
+                self._acid,
+                self._owner,
+                overwrite=overwrite,
+                options=options,
+                condition=where,
+            )
 
     @property
     def _ours(self) -> AcidTable | None:
@@ -337,11 +348,13 @@ class _WriterV2(Told):
             raise UnsupportedError("clusterBy is not supported for tables of ours")
         if how == "replace" and ours is None:
             raise no_such_table(self._name)
+        path = self.known_options(("path",)).get("path")
         self._acid.create_table(
             name_of_new(self._acid, self._name),
             self._owner,
             partitioned_by=[_column_name(one) for one in self._told.get("partitioned_by", ())],
             properties=self._told.get("properties", {}),
+            location=None if path is None else location_of(path),
             or_replace=how != "create",
         )
 
