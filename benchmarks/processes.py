@@ -88,8 +88,7 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while True:
-            resident = sum(one.resident_bytes for one in family())
-            self.total_bytes = max(self.total_bytes, resident)
+            self.total_bytes = max(self.total_bytes, sum(one.resident_bytes for one in family()))
             if self._done.wait(self._every_s):
                 break
 
