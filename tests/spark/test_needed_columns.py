@@ -177,3 +177,31 @@ def test_a_query_that_names_itself(acid):
     acid.sql(f"create view deep as {below}")
     for text in (below, "select * from deep"):
         assert sorted(map(tuple, acid.sql(text).collect())) == [("a", 0), ("b", 1), ("c", 2)]
+
+
+@pytest.mark.parametrize(
+    ("table", "is_broadcast"),
+    [("o", False), ("o", True), ("table_changes('o', 0)", False), ("table_changes('o', 0)", True)],
+)
+def test_what_python_workers_read_is_broadcast_only_where_it_is_small(
+    table, is_broadcast, acid, spark, rows, routes, tmp_path, monkeypatch, capsys
+):
+    """Spark takes what comes of a function for as large as what goes in: a few numbers."""
+    monkeypatch.setattr("hiveacid.spark.arrow_read._BROADCAST_ANYWAY", 0)
+    if table == "o":
+        acid.sql("create table o (k bigint, v string) stored as orc")
+    else:
+        acid.sql(f"create table o (k bigint, v string) {ACID}")
+    acid.table("o").insert(spark.range(3000).selectExpr("id k", "sha1(string(id)) v"))
+    acid.sql("alter table o set tblproperties ('transactional'='true')")
+    size = sum(file.stat().st_size for file in tmp_path.glob("wh/o/**/*0*"))
+    text = f"select count(*), max(a.k) from {table} a join {table} b on a.k = b.k"
+    name = "spark.sql.autoBroadcastJoinThreshold"
+    spark.conf.set(name, str(size * 20 if is_broadcast else size // 16))
+    try:
+        acid.sql(text).explain()
+        assert ("BroadcastHashJoin" in capsys.readouterr().out) is is_broadcast
+        assert rows(text) == [(3000, 2999)]
+    finally:
+        spark.conf.unset(name)
+    assert set(routes) <= {"in_workers"}

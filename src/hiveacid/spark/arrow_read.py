@@ -53,6 +53,10 @@ EXTRAS: Final = {
 }
 """What the reader adds where it is asked for, in this order; ROW__IS__DELETED with deleted rows."""
 _TASKS_MAX: Final = 200
+_BROADCAST_ANYWAY: Final = 1 << 20
+"""Tables of so many bytes are small for any join."""
+_SEEMING_MAX: Final = 1 << 30
+"""From so many bytes on no table is broadcast."""
 ROWS_LOOKED_AT_MAX: Final = 2_000_000
 """Rows of the chosen stripes; of most of them only the predicate's columns are read."""
 ROWS_TRIED_MAX: Final = 250_000
@@ -76,9 +80,32 @@ def in_workers(
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = [unit for first in range(count) for unit in units[first::count]]
-    task = ArrowScanTask.of(plan, units, extras=extras)
-    frame = spark.range(0, len(units), 1, count).mapInArrow(task, _schema(plan, extras=extras))
-    return _as_table_types(frame, plan, extras=extras)
+    task, schema = ArrowScanTask.of(plan, units, extras=extras), _schema(plan, extras=extras)
+    share = (len(schema) + 1) / (len(plan.snapshot.table.all_columns) + 1)
+    size_bytes = sum(file.size_bytes for part in parts for file in part.files) * min(share, 1)
+    numbers = numbers_for(
+        spark, len(units), tasks=count, size_bytes=int(size_bytes), columns=len(schema)
+    )
+    return _as_table_types(numbers.mapInArrow(task, schema), plan, extras=extras)
+
+
+def numbers_for(
+    spark: SparkSession, count: int, *, tasks: int, size_bytes: int, columns: int
+) -> DataFrame:
+    """The numbers from 0 to ``count`` in so many tasks. Spark takes what a function makes of them,
+    rows of so many ``columns``, for ``size_bytes`` at least (or ``_SEEMING_MAX``).
+
+    Spark reckons with the number of rows that go in, each as wide as those that come out: by
+    those of a few numbers it would broadcast the largest table of a join. So most of the rows
+    that it reckons with are left out only as it runs, which takes it a nanosecond each.
+    """
+    if size_bytes <= _BROADCAST_ANYWAY:
+        return spark.range(0, count, 1, tasks)
+    row_bytes = 4 * (columns + 1)  # it takes 8 for a number, and each column for 4 or more
+    rows = min(size_bytes, _SEEMING_MAX) // row_bytes
+    bits = max((rows // count).bit_length(), 1)
+    seeming = spark.range(0, count << bits, 1, tasks).where(f"id & {(1 << bits) - 1}L = 0")
+    return seeming.selectExpr(f"shiftright(id, {bits}) as id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,8 +357,14 @@ def changes_frame(
         frame = spark.createDataFrame(rows, schema) if len(rows) else without_rows(spark, schema)
     else:
         make_ready(spark)
-        count = min(len(units), _TASKS_MAX)
-        frame = spark.range(0, len(units), 1, count).mapInArrow(task, schema)
+        numbers = numbers_for(
+            spark,
+            len(units),
+            tasks=min(len(units), _TASKS_MAX),
+            size_bytes=sum(unit.size_bytes for unit in units),
+            columns=len(schema),
+        )
+        frame = numbers.mapInArrow(task, schema)
         if key:
             by = key if reader.is_net else ("_commit_version", *key)
             together = frame.repartition(*map(quoted, by))

@@ -13,7 +13,7 @@ each, and the delete events of one bucket (of Hive before 3: all identities of o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -324,15 +324,16 @@ def _filtered(
     raw: OriginalRows | None,
 ) -> Iterator[tuple[EventBatch, Bools | None]]:
     """Batches of the chosen stripes with, for each row, whether it may meet the predicate (None:
-    all do): first the columns of the predicate are read, the rest only where some row meets it.
+    all do): first the columns of the predicate are read, the others only where some row meets it.
     """
     predicate = ANYTHING if what.selection is None else what.selection.predicate
     mentioned = columns_of(predicate)
     decides = [i for i, column in enumerate(what.columns) if column.name in mentioned]
     read = partial(reader.batches, table_columns=what.columns, unit=what.unit)
-    whole = partial(read, wanted=what.wanted, identities=identities, raw=raw)
+    others = [i for i in what.wanted if i not in decides]
+    rest = partial(read, wanted=others, identities=identities, raw=raw)
     if not decides:
-        for batch in whole(stripes=stripes):
+        for batch in rest(stripes=stripes):
             yield batch, None
         return
     names = [what.columns[i].name for i in decides]
@@ -340,9 +341,13 @@ def _filtered(
         for batch in read(wanted=decides, identities=False, stripes=(number,)):
             columns = dict(zip(names, batch.columns, strict=True))
             meets = numpy_of(mask(predicate, columns, rows=batch.rows))
-            if meets.any():
-                for found in whole(stripes=(number,)):
-                    yield found, None if meets.all() else meets
+            if not meets.any():
+                continue
+            (more,) = rest(stripes=(number,)) if others or identities else (batch,)
+            found = dict(zip(decides, batch.columns, strict=True))
+            found |= zip(others, more.columns, strict=False)  # none of ``others``: as it is
+            wanted = tuple(found[i] for i in what.wanted)
+            yield replace(more, columns=wanted), None if meets.all() else meets
 
 
 def _kept(
