@@ -77,6 +77,12 @@ def test_a_version_is_written_once_whatever_writes_it(emp: str, spark: SparkSess
     assert rows(spark) == [(2, "Joe"), (5, "Ann")]
     with pytest.raises(InvalidInputError, match="overwriteSchema"):
         batch.mode("overwrite").option("overwriteSchema", "true").saveAsTable("made")
+    with pytest.raises(InvalidInputError, match="belong together"):
+        batch.option("txnVersion", "last").saveAsTable("other")
+    with pytest.raises(InvalidInputError, match="VOID"):
+        batch = spark.sql("select null as one").write.format("hiveacid").option("txnAppId", "job")
+        batch.option("txnVersion", 0).saveAsTable("other")
+    assert not spark.catalog.tableExists("other")
 
 
 def test_options_of_a_table_that_is_made(emp: str, spark: SparkSession, tmp_path: Path) -> None:

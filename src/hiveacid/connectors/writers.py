@@ -76,9 +76,7 @@ def store(
             f"partitionOverwriteMode is static or dynamic, not {mode!r}",
             option="partitionOverwriteMode",
         )
-    app_id, version = options.get("txnAppId"), options.get("txnVersion")
-    if (app_id is None) is not (version is None) or not (version or "0").isdecimal():
-        raise InvalidInputError("txnAppId and txnVersion, a whole number, belong together")
+    batch = _batch(options)
 
     def written(on: AcidTable) -> None:
         if not overwrite:
@@ -89,14 +87,14 @@ def store(
             parts = mode or str(acid.spark.conf.get(_DYNAMIC)).lower()
             on.overwrite(frame, by_name=by_name, evolve=evolve, whole=parts != "dynamic")
 
-    if acid.in_transaction or (where is None and app_id is None):
-        if app_id is not None:
+    if acid.in_transaction or (where is None and batch is None):
+        if batch is not None:
             raise InvalidInputError("txnAppId cannot stand in a transaction: use begin_batch of it")
         written(ours)
         return
     with acid.transaction() as txn:
         name = written_text(ours.name)
-        if app_id is not None and not txn.begin_batch(app_id, int(version or 0), table=name):
+        if batch is not None and not txn.begin_batch(*batch, table=name):
             txn.rollback()
             return
         written(txn.table(name))
@@ -119,6 +117,16 @@ def replace_where(
         raise InvalidInputError(f"A row to write does not meet the condition {where}")
     ours.delete(where=where)
     ours.insert(frame, evolve=evolve)
+
+
+def _batch(options: Mapping[str, str]) -> tuple[str, int] | None:
+    """Whose write it is, and its version; None where that is not said."""
+    app_id, version = options.get("txnAppId"), options.get("txnVersion")
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None or not version.isdecimal():
+        raise InvalidInputError("txnAppId and txnVersion, a whole number, belong together")
+    return app_id, int(version)
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:
@@ -224,13 +232,13 @@ class _Writer(Told):
         if refused is not None:
             raise UnsupportedError(f"{refused} is not supported for tables of ours")
         options = self.known_options(_WRITE_OPTIONS)
-        is_batch = "txnAppId" in options or "txnVersion" in options
-        if ours is None and is_batch:  # the commit of a definition keeps no version
-            made = self._create(name, ours, options, rows=self._owner.schema)
+        batch = _batch(options)
+        if ours is None and batch is not None:  # the commit of a definition keeps no version
+            made = self._create(name, ours, options, rows=self._owner.limit(0))
             overwrite = self._mode == "overwrite"
             store(made, self._acid, self._owner, overwrite=overwrite, options=options)
         elif ours is None or (self._mode == "overwrite" and _flag(options, "overwriteSchema")):
-            if is_batch:
+            if batch is not None:
                 raise InvalidInputError("overwriteSchema does not go with txnAppId, txnVersion")
             self._create(name, ours, options, rows=self._owner)
         elif self._mode in ("append", "overwrite"):
@@ -247,7 +255,7 @@ class _Writer(Told):
             raise AlreadyExistsError(f"Table {ours.name} already exists", table=str(ours.name))
 
     def _create(
-        self, name: str, ours: AcidTable | None, options: Mapping[str, str], *, rows: object
+        self, name: str, ours: AcidTable | None, options: Mapping[str, str], *, rows: DataFrame
     ) -> AcidTable:
         partitioned_by: Sequence[str] = self._told.get("partitioned_by", ())
         if ours is not None and "partitioned_by" not in self._told:
