@@ -119,3 +119,13 @@ def test_what_is_locked_exclusively_is_cleaned_later(world: World) -> None:
     world.acid.sql("unlock table t")
     (done,) = world.clean()
     assert done.outcome is CleaningOutcome.CLEANED
+
+
+def test_what_a_session_has_locked_itself_it_cleans_and_purges(world: World) -> None:
+    for number in (1, 2):
+        world.insert(number)
+    world.acid.sql("lock table t exclusive")
+    report = world.acid.table("t").purge(where="id = 1")
+    assert (report.rows_deleted, report.rows_found) == (1, 0)
+    world.acid.sql("unlock table t")
+    assert world.ids() == [2]

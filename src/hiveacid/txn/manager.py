@@ -281,13 +281,19 @@ class TransactionManager:
         return lock
 
     def try_claim(self, components: Sequence[LockComponent], *, agent_info: str) -> LockId | None:
-        """As ``claim``, without waiting: None where somebody is in the way.
+        """As ``claim``, without waiting: None where somebody is in the way, other than ``lock``.
 
         Raises:
+            LockError: one of ``lock`` is lost.
             MetastoreError: the metastore failed.
         """
         found = self.metastore.lock(
-            components, txn=None, user=self.user, host=self.host, agent_info=agent_info
+            components,
+            txn=None,
+            user=self.user,
+            host=self.host,
+            agent_info=agent_info,
+            held=self.held_locks,
         )
         if found.state is not LockState.ACQUIRED:
             self.tell(partial(self.metastore.unlock, found.lock_id))
