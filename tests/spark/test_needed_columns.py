@@ -205,3 +205,28 @@ def test_what_python_workers_read_is_broadcast_only_where_it_is_small(
     finally:
         spark.conf.unset(name)
     assert set(routes) <= {"in_workers"}
+
+
+def test_few_rows_of_many_decimals_go_through_arrow(acid, rows, routes, monkeypatch):
+    monkeypatch.setattr("hiveacid.spark.read._MANY_ROWS", 1)
+    monkeypatch.setattr("hiveacid.spark.arrow_read.ROWS_TRIED_MAX", 0)
+    columns = "k int, d date, price decimal(9,2), part decimal(5,3), s string"
+    acid.sql(f"create table t ({columns}) {ACID}")
+    acid.sql(
+        "insert into t select id, date_add(date'2024-01-01', cast(id % 100 as int)), id, id / 1000,"
+        " 's' from range(0, 1000, 1, 1)"
+    )
+    seldom = "d >= '2024-01-05' and d < '2024-01-15' and price between 100.0 and 299"
+    for text, route, found in (
+        (f"select count(*), sum(price * part) from t where {seldom}", "in_workers", 20),
+        ("select count(*), sum(price * part) from t where price >= 100", "rows", 900),
+        (f"select count(*), sum(price), min(s), min(part) from t where {seldom}", "rows", 20),
+        (f"select count(*), min(k) from t where {seldom}", "rows", 20),
+    ):
+        assert rows(text)[0][0] == found
+        assert routes == [route], text
+        routes.clear()
+    acid.sql("delete from t where k = 109")
+    routes.clear()
+    assert rows(f"select count(*), sum(part) from t where {seldom}")[0][0] == 19
+    assert routes == ["rows"]

@@ -215,6 +215,33 @@ def may_match(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> bool:
     return _may_compare(predicate.op, known, predicate.value)
 
 
+def likely_share(predicate: Predicate, ranges: Mapping[str, ColumnRange]) -> float:
+    """Which part (0 to 1) of the rows of a place is likely to meet it, by what it says with < and >
+    alone: as if values lay evenly between their bounds, each column's by themselves.
+    """
+    share = 1.0
+    parts = predicate.parts if isinstance(predicate, And) else (predicate,)
+    compared = [part for part in parts if isinstance(part, Compare)]
+    for name in {part.column for part in compared}:
+        known = ranges.get(name, ColumnRange())
+        low, high = first, last = _number(known.minimum), _number(known.maximum)
+        for part in compared:
+            if part.column == name and part.op in (Op.GT, Op.GE):
+                first = max(first, _number(part.value))
+            elif part.column == name and part.op in (Op.LT, Op.LE):
+                last = min(last, _number(part.value))
+        if high > low and first == first and last == last:
+            share *= min(max((last - first) / (high - low), 0.0), 1.0)
+    return share
+
+
+def _number(value: Constant | None) -> float:
+    """Of a number or a day; NaN of what lies on no scale."""
+    if isinstance(value, date):
+        return float(value.toordinal())
+    return float(value) if isinstance(value, int | float | Decimal) else float("nan")
+
+
 def _may_be_among(known: ColumnRange, values: frozenset[Constant]) -> bool:
     """Whether one of the values lies in the range; there may be many of them, and many ranges."""
     low, high = known.minimum, known.maximum

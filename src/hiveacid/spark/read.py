@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from operator import attrgetter
+from statistics import fmean
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +25,9 @@ from pyspark.sql import types as t
 
 from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile
+from hiveacid.model.predicates import columns_of, likely_share
 from hiveacid.model.tables import AcidMode, FileFormat, Table
+from hiveacid.model.types import INTEGER_BITS, DecimalType, is_decimal_or
 from hiveacid.spark import arrow_read, native_read
 from hiveacid.spark.arrow_read import EXTRAS, FILE_NAME_COLUMN, IS_DELETED_COLUMN
 from hiveacid.spark.assign import HIVE_TYPE, spark_type
@@ -37,7 +41,7 @@ from hiveacid.spark.session import (
     reads_files,
     without_rows,
 )
-from hiveacid.storage.orc.statistics import is_native
+from hiveacid.storage.orc.statistics import is_native, stripe_ranges
 from hiveacid.storage.orc.tails import event_tail, tail_of
 from hiveacid.storage.plain.readers import parquet_has_types
 from hiveacid.storage.plan.scan_plan import PartPlan, ScanPlan
@@ -59,6 +63,12 @@ _SMALL_FILES: Final = 1000
 _SMALL_FILE_BYTES: Final = 1 << 20
 _STRIPES_PAY: Final = 4
 """Reading chosen stripes through Arrow costs at most so much more a byte than Spark's reader."""
+_MANY_ROWS: Final = 1_000_000
+_DECIMALS_PAY: Final = 2
+_FEW: Final = 0.04
+"""Of so many rows, with so many columns of decimals, this part is handed over for less than Spark's
+reader costs (measured.md 60)."""
+_NUMBERS: Final = (*INTEGER_BITS, "float", "double", "date")
 
 
 Given = DataFrame | Chosen | arrow_read.RowsHere
@@ -254,7 +264,28 @@ def _is_better_through_arrow(plan: ScanPlan, parts: Sequence[PartPlan]) -> bool:
     if files >= _SMALL_FILES and size < files * _SMALL_FILE_BYTES:
         return True
     some_stripes = any(s is not None for part in parts for s in part.selection.files.values())
-    return some_stripes and plan.amount.bytes * _STRIPES_PAY <= size
+    if some_stripes and plan.amount.bytes * _STRIPES_PAY <= size:
+        return True
+    return plan.amount.rows >= _MANY_ROWS and _is_left_to_few(plan, parts)
+
+
+def _is_left_to_few(plan: ScanPlan, parts: Sequence[PartPlan]) -> bool:
+    """Whether decimals are most of the work, and few rows are likely to be left: Arrow decodes and
+    compares a decimal for a fraction of what it costs Spark, and texts for more; each row that is
+    handed over costs again.
+    """
+    table = plan.snapshot.table
+    kinds = [column.type for column in table.columns if column.name in plan.columns]
+    decimals = sum(isinstance(kind, DecimalType) for kind in kinds)
+    is_plain = all(is_decimal_or(_NUMBERS, kind) for kind in kinds)
+    if decimals < _DECIMALS_PAY or not is_plain or any(part.delete_files for part in parts):
+        return False
+    part = max(parts, key=lambda part: part.amount.bytes)
+    file = max(part.files, key=attrgetter("size_bytes"))
+    tail = tail_of(*plan.files.at(part.part.partition.location), file)
+    predicate = part.selection.predicate
+    ranges = stripe_ranges(tail, table.columns, columns_of(predicate)) or ({},)
+    return fmean(likely_share(predicate, one) for one in ranges) <= _FEW
 
 
 # -------------------------------------------------------------------- columns

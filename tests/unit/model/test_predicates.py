@@ -22,6 +22,7 @@ from hiveacid.model.predicates import (
     constant,
     equal_values,
     exactly,
+    likely_share,
     may_match,
     partition_constant,
     typed,
@@ -105,6 +106,33 @@ def test_equal_values_are_all_that_rows_have(
     values = equal_values(predicate, "a")
     if values is not None:
         assert all(row["a"] in values for row in rows if meets(predicate, row))
+
+
+def test_the_part_of_rows_that_is_likely_to_meet_it_goes_by_bounds() -> None:
+    ranges = {
+        "a": ColumnRange(0, 100),
+        "d": ColumnRange(date(2024, 1, 1), date(2024, 1, 11)),
+        "m": ColumnRange(Decimal("0.00"), Decimal("0.10")),
+        "s": ColumnRange("a", "b"),
+    }
+    quarter = Compare("a", Op.LT, 25)
+    days = (Compare("d", Op.GE, date(2024, 1, 3)), Compare("d", Op.LE, date(2024, 1, 5)))
+    tenth = Compare("m", Op.GT, Decimal("0.09"))
+    found = {
+        ANYTHING: 1,
+        quarter: 0.25,
+        And(days): 0.2,
+        And((quarter, *days, tenth)): 0.005,
+        Or((quarter, tenth)): 1,
+        And((quarter, Compare("a", Op.EQ, 7), In("a", frozenset({7})))): 0.25,
+        Compare("s", Op.GT, "aa"): 1,
+        Compare("unknown", Op.GT, 5): 1,
+        Compare("a", Op.LT, -1): 0,
+        Compare("a", Op.GT, -1): 1,
+        And((Compare("a", Op.LT, 10), Compare("a", Op.GT, 90))): 0,
+    }
+    assert {one: round(likely_share(one, ranges), 6) for one in found} == found
+    assert likely_share(quarter, {"a": ColumnRange(7, 7)}) == 1
 
 
 def test_constants_take_the_class_of_the_column() -> None:
