@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hiveacid
-from hiveacid.errors import AlreadyExistsError, NotFoundError
+from hiveacid.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from hiveacid.session import Session
 
 EMP = [(1, "Ann"), (2, "Joe")]
@@ -93,3 +93,22 @@ def test_a_temporary_view_is_not_in_the_way_of_who_saves_a_table(
     finally:
         spark.catalog.dropTempView("emp")
     assert values(spark.table("emp")) == [*EMP, (3, "Eve"), (3, "Eve")]
+
+
+def test_no_table_takes_the_place_of_a_view(acid: Session, spark: SparkSession) -> None:
+    """The view was gone without a word."""
+    spark.sql("create view v as select id from emp where id = 1")
+    for replace_it in (
+        lambda: spark.sql("create or replace table v using hiveacid as select 5 as id"),
+        lambda: spark.sql("create or replace table v (id int) using hiveacid"),
+        lambda: spark.table("emp").writeTo("v").using("hiveacid").createOrReplace(),
+        lambda: (
+            spark.table("emp")
+            .write.mode("overwrite")
+            .option("overwriteSchema", "true")
+            .saveAsTable("v")
+        ),
+    ):
+        with pytest.raises(InvalidInputError, match="is a view"):
+            replace_it()
+    assert values(spark.table("v")) == [(1,)]

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from hiveacid.errors import InvalidInputError, no_such_table, tolerated
 from hiveacid.layout.directories import is_hidden
-from hiveacid.model.tables import CREATING, AcidMode, Column, LockId, Table, TableName
+from hiveacid.model.tables import (
+    CREATING,
+    AcidMode,
+    Column,
+    LockId,
+    Table,
+    TableKind,
+    TableName,
+)
 from hiveacid.model.types import PrimitiveType
 from hiveacid.statements import insert, run, select
 from hiveacid.statements.context import (
@@ -91,6 +99,8 @@ def create(
         with _alone(context, aside):  # one REPLACE at a time: what it makes is its own
             old = context.look().table(statement.name)
             if old is not None:
+                if old.kind is TableKind.VIEW:
+                    raise InvalidInputError(f"{old.name} is a view: no table takes its place")
                 _replace(context, statement, old, columns=columns, rows=rows)
                 return
     if statement.must_exist:
