@@ -5,11 +5,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hiveacid
+from hiveacid import read_arrow
 from hiveacid.session import Session
+
+ACID = "stored as orc tblproperties ('transactional'='true')"
 
 ROWS = {
     "id": [1, 2, 3, 4],
@@ -140,3 +146,20 @@ def test_a_double_beside_a_decimal_equals_the_decimal_of_its_text(acid: Session)
     }.items():
         found = hiveacid.read_arrow(table, filter=condition, columns=["id"]).read_all()
         assert sorted(found.column(0).to_pylist()) == ids, condition
+
+
+def test_zeros_of_partitions_are_those_of_rows(tmp_path: Path) -> None:
+    """In a list of values Arrow tells -0.0 from 0.0; it left out the partition that has it."""
+    zeros = pa.array([-0.0, 0.0, 1.5], pa.float64())
+    with hiveacid.connect(f"sqlite:///{tmp_path}/m.db", warehouse=tmp_path / "wh") as acid:
+        acid.sql(f"create table z (id int) partitioned by (p double) {ACID}")
+        table = acid.table("z")
+        table.write_arrow(pa.table({"id": pa.array([1, 2, 3], pa.int32()), "p": zeros}))
+        whole = read_arrow(table).read_all()
+        for value in (-0.0, 0.0):
+            listed = pc.field("p").isin(pa.array([value]))
+            for condition in (listed, ~listed, pc.field("p") == value):
+                found = read_arrow(table, filter=condition).read_all()
+                assert sorted(found["id"].to_pylist()) == sorted(
+                    whole.filter(condition)["id"].to_pylist()
+                )
