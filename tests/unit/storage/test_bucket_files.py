@@ -93,9 +93,12 @@ def test_insert_file_reads_back_with_ids_and_metadata(tmp_path: Path) -> None:
 
 
 def test_tail_has_hives_settings_and_the_gregorian_calendar(tmp_path: Path) -> None:
-    for kind, block in ((FileKind.INSERT, 65536), (FileKind.BASE, 262144)):
-        path = tmp_path / kind.value
-        write(path, [batch(3)], kind=kind)
+    huge, most = {"orc.compress.size": f"{1 << 70}"}, (8 << 20) - 65536  # else the process ends
+    asked = ((FileKind.INSERT, {}, 65536), (FileKind.BASE, {}, 262144), (FileKind.BASE, huge, most))
+    for kind, properties, block in asked:
+        path = tmp_path / f"{kind.value}{block}"
+        write(path, [batch(3)], kind=kind, properties=properties)
+        assert orc.ORCFile(str(path)).read(["row"]).num_rows == 3
         tail = read_tail(FS, str(path))
         assert tail.compression is Compression.ZLIB
         assert tail.block_bytes == block

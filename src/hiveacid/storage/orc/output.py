@@ -342,6 +342,9 @@ _MIB: Final = 1024 * 1024
 _DELTA_RATIO: Final = 8
 _BUFFER_STEP: Final = 64 * _KIB
 """Arrow's ORC writer takes compression blocks in multiples of 64 KiB only."""
+_BUFFER_MAX: Final = 8 * _MIB - _BUFFER_STEP
+"""It ends the process where they are larger."""
+_NUMBER_MAX: Final = 2**31 - 1
 _COMPRESSIONS: Final = {
     "NONE": "uncompressed",
     "ZLIB": "zlib",
@@ -378,7 +381,7 @@ def writer_settings(kind: FileKind, *, properties: Mapping[str, str]) -> WriterS
     return WriterSettings(
         compression=_compression(lower.get("orc.compress", "ZLIB").upper()),
         stripe_bytes=max(_number(lower, "orc.stripe.size", 64 * _MIB) // ratio, 1),
-        buffer_bytes=max(-(-buffer // _BUFFER_STEP) * _BUFFER_STEP, _BUFFER_STEP),
+        buffer_bytes=min(max(-(-buffer // _BUFFER_STEP) * _BUFFER_STEP, _BUFFER_STEP), _BUFFER_MAX),
         row_index_stride=stride or 10_000,
     )
 
@@ -407,4 +410,4 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
         raise InvalidInputError(f"{key}={text!r} is not a number", property=key) from error
     if value < 0:
         raise InvalidInputError(f"{key}={text!r} is negative", property=key)
-    return value
+    return min(value, _NUMBER_MAX)
