@@ -155,10 +155,12 @@ def no_metastore(url: str) -> NotFoundError:
 
 
 def schema_differences(database: Database) -> tuple[str, ...]:
-    """What the declared schema has and the database has not, in words; empty where all is well."""
+    """What the declared schema has and the database has not, and what of it is damaged, in words;
+    empty where all is well.
+    """
     with database.schema_change() as unit:
         unit.outlives_a_crash = False  # it writes nothing
-        return _differences(unit)
+        return (*database.dialect.damage(unit.channel), *_differences(unit))
 
 
 def _differences(unit: Unit) -> tuple[str, ...]:
@@ -424,8 +426,6 @@ def _dialect(url: str, *, clock: Clock, options: MetastoreOptions) -> tuple[Dial
     scheme, separator, rest = url.partition("://")
     if not separator:
         scheme, rest = "sqlite", "/" + url
-        if "?" in url:  # a URL's options begin with it: the file would be another one
-            raise InvalidInputError("The path of an SQLite metastore cannot have a '?'", url=url)
     kind = scheme.partition("+")[0].lower()
     if kind == "thrift":
         raise UnsupportedError(
@@ -441,7 +441,11 @@ def _dialect(url: str, *, clock: Clock, options: MetastoreOptions) -> tuple[Dial
             f"{_POSTGRES}://user:password@host/database",
             scheme=scheme,
         )
-    path = rest.removeprefix("/").partition("?")[0]
+    path = rest.removeprefix("/")
+    if "?" in path:  # after which a URL has options
+        raise InvalidInputError(
+            "The path of an SQLite metastore cannot have a '?', and it takes no options", url=url
+        )
     if not path or path == ":memory:":
         raise InvalidInputError(
             "An SQLite metastore needs a file, because several processes share it", url=url

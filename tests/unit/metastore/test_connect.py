@@ -119,7 +119,10 @@ def test_a_url_that_cannot_be_parsed_keeps_the_password_to_itself() -> None:
     assert "secret" not in str(caught.value) + str(caught.value.context)
 
 
-@pytest.mark.parametrize("url", ["mysql://h/db", "sqlite://", "sqlite:///:memory:", "", "what?.db"])
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://h/db", "sqlite://", "sqlite:///:memory:", "", "what?.db", "sqlite:///m.db?mode=ro"],
+)
 def test_other_urls_are_invalid(url: str) -> None:
     with pytest.raises(InvalidInputError):
         _open(url)

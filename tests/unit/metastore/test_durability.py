@@ -6,6 +6,7 @@ import inspect
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,21 @@ def test_a_look_at_the_schema_writes_nothing(
     at_sync(synced.append)
     assert schema_differences(metastore.database) == ()
     assert synced == []
+
+
+def test_a_page_that_is_damaged_is_told(path: Path) -> None:
+    """As in a backup that was put beside the log of another metastore."""
+    connect(f"sqlite:///{path}", clock=SystemClock()).close()
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((page_bytes,),) = file.execute("PRAGMA page_size")
+        ((number,),) = file.execute("SELECT max(rootpage) FROM sqlite_master WHERE type = 'index'")
+    with path.open("r+b") as file:
+        file.seek((number - 1) * page_bytes)
+        file.write(bytes(200))
+    with connect(f"sqlite:///{path}", clock=SystemClock()) as opened:
+        (told,) = schema_differences(opened.database)
+    assert told.startswith("damaged: ") and f"Page {number}" in told
 
 
 def test_the_log_is_synced_after_the_commit_and_outside_of_the_writers_turn(

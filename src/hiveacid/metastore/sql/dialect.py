@@ -212,6 +212,11 @@ class Dialect:
     def serialize_schema_changes(self, channel: Channel) -> None:
         """Only one unit at a time is behind this."""
 
+    def damage(self, channel: Channel) -> tuple[str, ...]:
+        """What the database finds wrong with its file; a server is not asked."""
+        del channel
+        return ()
+
     def is_cut(self, error: BaseException) -> bool:
         """Whether an error of the driver's is the end of its connection, which the driver itself
         may notice later: how far the server came has to be looked up.

@@ -205,6 +205,11 @@ class SqliteDialect(Dialect):
             "lie."
         )
 
+    def damage(self, channel: Channel) -> tuple[str, ...]:
+        """As of a backup that was put beside the log of another one."""
+        found = (str(row[0]) for row in channel.send("PRAGMA quick_check(10)").rows())
+        return tuple(f"damaged: {line}" for line in found if line != "ok")
+
     def table_names(self, channel: Channel) -> frozenset[str]:
         """From sqlite_master, without SQLite's own."""
         rows = channel.send(
