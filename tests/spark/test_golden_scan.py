@@ -216,3 +216,36 @@ def test_times_of_a_writer_in_another_zone_through_sparks_own_reader(
     monkeypatch.setattr(arrow_read, "in_workers", None)
     (row,) = read(spark, plan).frame.selectExpr(f"cast({column.name} as string)").collect()
     assert row[0].ljust(23, "0") == expected
+
+
+def test_originals_are_read_file_by_file_and_beside_deltas_bucket_by_bucket(
+    acid, rows, spark, monkeypatch
+):
+    acid.sql("create table o (k int, v string) stored as orc")
+    for first in (0, 10, 20):
+        acid.table("o").insert(
+            spark.range(first, first + 10, 1, 2).selectExpr("int(id) k", "'x' v")
+        )
+    acid.sql("alter table o set tblproperties ('transactional'='true')")
+    taken = []
+    of = arrow_read.units_of
+
+    def units_of(plan, **asked):
+        taken.append(of(plan, **asked))
+        return taken[-1]
+
+    monkeypatch.setattr(arrow_read, "units_of", units_of)
+    everything = [(k, "x") for k in range(30)]
+    assert rows("select * from o") == sorted(everything, key=str)
+    assert [len(unit.files) for unit in taken[-1]] == [1] * 6
+    with_ids = "select k, ROW__ID.writeid, ROW__ID.bucketid, ROW__ID.rowid from o"
+    before = rows(with_ids)
+    assert sorted(len(unit.files) for unit in taken[-1]) == [3, 3]
+    assert len({row[1:] for row in before}) == 30
+    acid.sql("insert into o values (30, 'x')")
+    acid.sql("delete from o where k in (4, 15, 29)")
+    left = [row for row in everything if row[0] not in (4, 15, 29)] + [(30, "x")]
+    assert rows("select * from o") == sorted(left, key=str)
+    assert [len({file.bucket for file in unit.files}) for unit in taken[-1]] == [1, 1]
+    assert sum(len(unit.files) for unit in taken[-1]) == 7
+    assert set(before) - set(rows(with_ids)) == {row for row in before if row[0] in (4, 15, 29)}

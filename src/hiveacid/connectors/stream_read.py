@@ -274,7 +274,8 @@ class StreamReader(TableStream):
             files, snapshot.table, frozenset(plan.columns), snapshot.valid, row_ids=has_ids
         )
         pickled = pickle.dumps(reader)
-        return [RangePartition(units, pickled, wanted) for units in tasks_of(units_of(plan))]
+        units = units_of(plan, row_ids=has_ids)
+        return [RangePartition(some, pickled, wanted) for some in tasks_of(units)]
 
     def _limited(self, session: Session, table: Table, wanted: WriteIds) -> int:
         high = wanted.high

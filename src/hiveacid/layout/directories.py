@@ -13,8 +13,8 @@ the root of an unpartitioned table); ``Snapshot`` is a table, its valid write id
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -442,6 +442,38 @@ class AcidDirectory:
     def delete_files(self) -> tuple[DataFile, ...]:
         """The files that hold delete events."""
         return tuple(file for delta in self.delete_deltas for file in delta.files)
+
+    def alone(self, file: DataFile) -> AcidDirectory:
+        """As if nothing else lay there than a file of the base or of the originals."""
+        base = self.base
+        if base is not None and file.path.startswith(f"{base.path}/"):
+            return AcidDirectory(replace(base, files=(file,)), (), (), (), (), ())
+        return AcidDirectory(None, (file,), (), (), (), ())
+
+    def by_bucket(self) -> dict[int, AcidDirectory]:
+        """As if the rows of each bucket lay by themselves, beside all delete deltas."""
+        places = (("base", self.base.files if self.base else ()), ("originals", self.originals))
+        found: dict[int, dict[str, list[DataFile]]] = {}
+        for name, files in (*places, *((d.path, d.files) for d in self.insert_deltas)):
+            for file in files:
+                found.setdefault(file.bucket, {}).setdefault(name, []).append(file)
+        return {bucket: self._holding(files) for bucket, files in found.items()}
+
+    def _holding(self, files: Mapping[str, Sequence[DataFile]]) -> AcidDirectory:
+        base, in_base = self.base, tuple(files.get("base", ()))
+        deltas = [
+            delta if delta.name.is_delete else replace(delta, files=tuple(files[delta.path]))
+            for delta in self.deltas
+            if delta.name.is_delete or delta.path in files
+        ]
+        return AcidDirectory(
+            None if base is None else replace(base, files=in_base),
+            tuple(files.get("originals", ())),
+            tuple(deltas),
+            (),
+            (),
+            (),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 from hiveacid.layout.changes import Versions
+from hiveacid.layout.directories import DataFile
 from hiveacid.model.predicates import Predicate, columns_of, equal_values
 from hiveacid.model.tables import AcidMode, Column
 from hiveacid.spark.assign import ROW_ID_TYPE, keys_from, spark_type, stored_type, type_text
@@ -53,6 +54,8 @@ EXTRAS: Final = {
 }
 """What the reader adds where it is asked for, in this order; ROW__IS__DELETED with deleted rows."""
 _TASKS_MAX: Final = 200
+"""But where each would read more bytes than a task of Spark's own:"""
+_TASK_BYTES: Final = 128 << 20
 _BROADCAST_ANYWAY: Final = 1 << 20
 """Tables of so many bytes are small for any join."""
 _SEEMING_MAX: Final = 1 << 30
@@ -75,18 +78,24 @@ def in_workers(
     """The rows of parts of a plan, in the order of its columns, then those of ``EXTRAS`` that are
     asked for.
     """
-    units = units_of(replace(plan, parts=tuple(parts)))
-    count = min(len(units), _TASKS_MAX)
+    units = units_of(replace(plan, parts=tuple(parts)), row_ids=ROW_ID_COLUMN in extras)
+    size_bytes = sum(file.size_bytes for part in parts for file in part.files)
+    count = _tasks(len(units), size_bytes)
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = [unit for first in range(count) for unit in units[first::count]]
     task, schema = ArrowScanTask.of(plan, units, extras=extras), _schema(plan, extras=extras)
     share = (len(schema) + 1) / (len(plan.snapshot.table.all_columns) + 1)
-    size_bytes = sum(file.size_bytes for part in parts for file in part.files) * min(share, 1)
+    size_bytes = int(size_bytes * min(share, 1))
     numbers = numbers_for(
-        spark, len(units), tasks=count, size_bytes=int(size_bytes), columns=len(schema)
+        spark, len(units), tasks=count, size_bytes=size_bytes, columns=len(schema)
     )
     return _as_table_types(numbers.mapInArrow(task, schema), plan, extras=extras)
+
+
+def _tasks(units: int, size_bytes: int) -> int:
+    """In how many tasks so many units are read."""
+    return min(units, max(_TASKS_MAX, size_bytes // _TASK_BYTES))
 
 
 def numbers_for(
@@ -240,24 +249,30 @@ def _wanted(plan: ScanPlan) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     )
 
 
-def units_of(plan: ScanPlan) -> list[Unit]:
-    """The units of a plan."""
-    return [unit for part in plan.parts for unit in _units(plan, part)]
+def units_of(plan: ScanPlan, *, row_ids: bool = False) -> list[Unit]:
+    """The units of a plan; with ``row_ids`` those of which the ids of rows can be told."""
+    return [unit for part in plan.parts for unit in _units(plan, part, row_ids=row_ids)]
 
 
-def _units(plan: ScanPlan, part: PartPlan) -> list[Unit]:
-    """One for each bucket; files without events are counted together, so they stay together."""
+def _units(plan: ScanPlan, part: PartPlan, *, row_ids: bool) -> list[Unit]:
+    """One for each file; where rows are told by ids, as beside deltas, one for each bucket, whose
+    files are counted together. The directory of each holds nothing else.
+    """
     if plan.snapshot.table.acid_mode is not AcidMode.FULL:
         return [unit_of(part.only([file])) for file in part.files]
-    chosen = part.selection.files
-    buckets: dict[int, dict[str, tuple[int, ...] | None]] = {}
+    directory = part.part.directory
+    if not (row_ids or directory.deltas):
+        return [
+            replace(unit_of(part.only([file])), directory=directory.alone(file))
+            for file in part.files
+        ]
+    chosen: dict[int, list[DataFile]] = {}
     for file in part.files:
-        if part.part.directory.originals or not file.is_bucket_file:
-            return [unit_of(part)]
-        buckets.setdefault(file.bucket, {})[file.path] = chosen[file.path]
+        chosen.setdefault(file.bucket, []).append(file)
+    buckets = directory.by_bucket()
     return [
-        replace(unit_of(part), selection=replace(part.selection, files=files))
-        for files in buckets.values()
+        replace(unit_of(part.only(files)), directory=buckets[bucket])
+        for bucket, files in chosen.items()
     ]
 
 
@@ -357,12 +372,10 @@ def changes_frame(
         frame = spark.createDataFrame(rows, schema) if len(rows) else without_rows(spark, schema)
     else:
         make_ready(spark)
+        size_bytes = sum(unit.size_bytes for unit in units)
+        count = _tasks(len(units), size_bytes)
         numbers = numbers_for(
-            spark,
-            len(units),
-            tasks=min(len(units), _TASKS_MAX),
-            size_bytes=sum(unit.size_bytes for unit in units),
-            columns=len(schema),
+            spark, len(units), tasks=count, size_bytes=size_bytes, columns=len(schema)
         )
         frame = numbers.mapInArrow(task, schema)
         if key:

@@ -92,7 +92,7 @@ class DirectorySources:
         self._foreign = foreign
         self._tails: dict[str, OrcTail] = {}
         self._kept: dict[str, BucketFileReader] = {}
-        self._raw: dict[int, Mapping[str, OriginalRows]] = {}
+        self._raw: dict[tuple[int, int], Mapping[str, OriginalRows]] = {}
         self._newest: dict[int, dict[tuple[int, str], npt.NDArray[np.bool_]]] = {}
         self._scopes: list[tuple[BaseName | DeltaName | None, tuple[DataFile, ...]]] = []
         if directory.base is not None:
@@ -314,19 +314,21 @@ class DirectorySources:
         )
 
     def raw_rows(self, source: Source) -> OriginalRows:
-        """Where the identities of a raw file's rows start: all files of its scope are counted
-        once.
+        """Where the identities of a raw file's rows start: the files of its scope and bucket are
+        counted once.
         """
-        if source.scope not in self._raw:
+        bucket = source.file.bucket
+        if (source.scope, bucket) not in self._raw:
             origin, files = self._scopes[source.scope]
             counted: list[OriginalFile] = []
             for file in files:
-                with self.open(file) as reader:
-                    counted.append(OriginalFile(file.path, reader.rows))
-            self._raw[source.scope] = {
+                if file.bucket == bucket:
+                    with self.open(file) as reader:
+                        counted.append(OriginalFile(file.path, reader.rows))
+            self._raw[source.scope, bucket] = {
                 rows.path: rows for rows in assign_row_ids(counted, directory=origin)
             }
-        return self._raw[source.scope][source.file.path]
+        return self._raw[source.scope, bucket][source.file.path]
 
     def _delete_files(self) -> Iterator[DataFile]:
         for file in self._directory.delete_files:
