@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import orc
 
-from hiveacid.errors import FormatError
+from hiveacid.errors import FormatError, UnsupportedError
 from hiveacid.layout.directories import BUCKET_PREFIX, looks_acid
 from hiveacid.layout.events import (
     ROW,
@@ -480,6 +480,12 @@ class BucketFileReader(FileReader):
     ) -> pa.RecordBatch:
         try:
             return reader.read_stripe(number, columns=list(names))
+        except pa.ArrowCapacityError as error:
+            raise UnsupportedError(
+                f"{self.path}: stripe {number} has more than 2 GiB of texts in a column",
+                path=self.path,
+                note="Spark reads it: INSERT OVERWRITE writes the table in smaller stripes.",
+            ) from error
         except (pa.ArrowException, OSError, ValueError) as error:
             if _TOO_WIDE in str(error):
                 raise _WideTimestampsError from error

@@ -51,6 +51,10 @@ from hiveacid.storage.target import FileKind
 _EVENT_BATCH_ROWS: Final = 8192
 _ROW_BATCH_ROWS: Final = 1024
 _TELLING_ROWS: Final = 100
+_READ_AT_ONCE: Final = 1 << 30
+"""Bytes of a stripe's rows in memory. Texts of a dictionary take few in the file, so that a stripe
+may hold more than the 2 GiB that a column of Arrow's can have, and Arrow reads stripes whole.
+"""
 _FIRST_PLAIN_COLUMN_ID: Final = 1
 
 
@@ -125,6 +129,7 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
         self._has_fractions = False
         self._schema: pa.Schema | None = None
         self._least_schema: pa.Schema | None = None
+        self._part_bytes = 0
         self._rows = 0
         self._operations = np.zeros(3, dtype=np.int64)
         self._ends: list[tuple[npt.NDArray[np.int64], ...]] = []
@@ -310,7 +315,11 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
             self._has_times
             and any(holds_postponed(chunk) for column in table.columns for chunk in column.chunks)
         )
-        self._output.write(self._with_least_digits(table), postponed=postponed)
+        table = self._with_least_digits(table)
+        if self._part_bytes and self._part_bytes + table.nbytes > _READ_AT_ONCE:
+            self._begin_again()
+        self._part_bytes += table.nbytes
+        self._output.write(table, postponed=postponed)
         for number, fraction in self._next_fractions.items():
             self._fractions.setdefault(number, []).append(fraction)
         self._next_fractions = {}
@@ -323,10 +332,13 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
             tells = len(table) >= _TELLING_ROWS
             self._least_schema = least_schema(table) if tells else table.schema
         elif not fits(table, self._least_schema):
-            self._output.begin_again(fractions=self._all_fractions())
-            self._fractions = {}
+            self._begin_again()
             self._least_schema = table.schema
         return table if table.schema == self._least_schema else table.cast(self._least_schema)
+
+    def _begin_again(self) -> None:
+        self._output.begin_again(fractions=self._all_fractions())
+        self._fractions, self._part_bytes = {}, 0
 
     def _write_keyed(self, table: pa.Table) -> None:
         """Write events and remember the identities where a stripe may end."""
