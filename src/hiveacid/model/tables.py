@@ -6,6 +6,7 @@ Keys of properties are looked up in any case, as Hive does for those it knows (m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -441,13 +442,14 @@ def row_format(properties: Mapping[str, str]) -> RowFormat:
 
 
 def _byte(text: str | None, default: int) -> int:
-    """A separator as Hive reads it: a number is the byte's, else the first character counts."""
+    """A separator as Hive reads it: a number of Java's byte, else the low byte of the first of
+    Java's characters, whatever it is in UTF-8.
+    """
     if not text:
         return default
-    try:
+    if re.fullmatch(r"[+-]?\d+", text) and -128 <= int(text) <= 127:
         return int(text) & 0xFF
-    except ValueError:
-        return text.encode()[0]
+    return text.encode("utf-16-be", "surrogatepass")[1]
 
 
 # -------------------------------------------------------------------- classes

@@ -154,6 +154,28 @@ def test_escapes_and_delimiters_of_a_table_are_read_and_written_as_hive_did(
     assert format_rows(arrays, columns(ddl), ALL_DELIMITED).to_pybytes() == line
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("þ", b"a\xc3\xfeb\n"),
+        ("-2", b"a\xc3\xfeb\n"),
+        ("200", b"a\xc32b\n"),
+        ("300", b"a\xc33b\n"),
+        ("+44", b"a\xc3,b\n"),
+        ("1_0", b"a\xc31b\n"),
+        ("||", b"a\xc3|b\n"),
+    ],
+)
+def test_a_separator_is_a_byte_of_javas_or_the_low_one_of_a_character(
+    text: str, line: bytes
+) -> None:
+    """Asked of Hive 4.1."""
+    found = row_format({"field.delim": text})
+    a, b = parse_rows(TextBuffer(line, escape=None).lines(), columns("a string, b string"), found)
+    assert (a[0].as_buffer(), b[0].as_py()) == (b"a\xc3", "b")
+    assert format_rows([a, b], columns("a string, b string"), found).to_pybytes() == line
+
+
 def test_a_row_of_all_types_is_written_byte_by_byte_as_hive_wrote_it() -> None:
     line = (
         b"1\x012\x013\x011.5\x011.0E7\x01true\x01abc\x01ab   \x01abcde\x01Ymlu\x012020-01-02\x01"
