@@ -100,10 +100,10 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
         ConversionError: a value does not fit.
     """
     chunks = rows.column(column.name)
-    array = chunks.combine_chunks() if chunks.num_chunks != 1 else chunks.chunk(0)
-    if isinstance(array, pa.ChunkedArray):  # before pyarrow 20 a column without chunks stays one
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
     try:
+        array = chunks.combine_chunks() if chunks.num_chunks != 1 else chunks.chunk(0)
+        if isinstance(array, pa.ChunkedArray):  # before pyarrow 20 a column without chunks is one
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.nulls(0, array.type)
         if pa.types.is_integer(array.type) and isinstance(column.type, DecimalType):
             array = array.cast(pa.decimal128(38, min(column.type.scale, _BIGINT_SCALE)))
         kind: HiveType = column.type
@@ -118,7 +118,7 @@ def typed_column(rows: pa.Table, column: Column) -> pa.Array:
     except (ConversionError, pa.ArrowException) as error:
         text = error.message if isinstance(error, ConversionError) else str(error)
         note = None
-        if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        if pa.types.is_timestamp(chunks.type) and chunks.type.unit == "ns":
             note = (
                 "Timestamps are kept in microseconds here. Round first: of pandas "
                 f"frame[{column.name!r}] = frame[{column.name!r}].dt.floor('us')."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,10 @@ from hiveacid.model.tables import Column, StatementId, Table
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.merge.column_hashing import bucket_ids
 from hiveacid.storage.merge.sources import DeleteKeys, bucket_numbers
-from hiveacid.storage.stage import DELETE, EventStage, RowStage, staged_here
+from hiveacid.storage.stage import DELETE, EventStage, RowStage, runs, staged_here
 from hiveacid.storage.target import WriteResult, WriteTarget
+
+_PART_BYTES: Final = 1 << 30
 
 
 def write_arrow(
@@ -34,10 +37,52 @@ def write_arrow(
         ConversionError: a value does not fit its column.
         StorageError: a file could not be written.
     """
-    rows, dynamic = in_places(arrays, target.table, static=target.static_partition, bucket=bucket)
+    return write_parts([arrays], target=target, statement=statement, bucket=bucket)
+
+
+def in_parts(rows: pa.Table, table: Table) -> list[pa.Table]:
+    """The rows, some at a time, so that each column of a part is one array of Arrow's, whose texts
+    have 2 GiB at most; sorted tables get theirs at once.
+    """
+    if table.sort_columns or rows.nbytes <= _PART_BYTES or rows.num_rows < 2:
+        return [rows]
+    half = rows.num_rows // 2
+    return in_parts(rows.slice(0, half), table) + in_parts(rows.slice(half), table)
+
+
+def write_parts(
+    parts: Iterable[Sequence[pa.Array]],
+    *,
+    target: WriteTarget,
+    statement: StatementId | None = None,
+    bucket: int = 0,
+) -> WriteResult:
+    """``write_arrow`` of rows that come in parts.
+
+    Raises:
+        ConversionError, StorageError: as there.
+    """
+    table = target.table
+    dynamic: tuple[str, ...] = ()
+    batches: list[pa.RecordBatch] = []
+    for arrays in parts:
+        rows, dynamic = in_places(arrays, table, static=target.static_partition, bucket=bucket)
+        batches.append(rows)
+    if len(batches) > 1:
+        batches = _place_by_place(batches, len(table.columns))
     statement = target.insert_statement if statement is None else statement
     stage = RowStage(target, dynamic, bucketed=True, statement=statement)
-    return staged_here(stage, [rows], name=f"rows-{statement}-{bucket}")
+    return staged_here(stage, batches, name=f"rows-{statement}-{bucket}")
+
+
+def _place_by_place(parts: Sequence[pa.RecordBatch], width: int) -> list[pa.RecordBatch]:
+    """What goes to one place, behind the ``width`` data columns, together across the parts."""
+    found: dict[tuple[object, ...], list[pa.RecordBatch]] = {}
+    for rows in parts:
+        for start, stop in runs(rows.columns[width:], rows.num_rows):
+            place = tuple(column[start].as_py() for column in rows.columns[width:])
+            found.setdefault(place, []).append(rows.slice(start, stop - start))
+    return [rows for pieces in found.values() for rows in pieces]
 
 
 def in_places(

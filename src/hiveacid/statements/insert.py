@@ -52,7 +52,7 @@ from hiveacid.statements.constraints import (
     default_expression,
     not_null_columns,
 )
-from hiveacid.statements.driver_write import write_arrow
+from hiveacid.statements.driver_write import in_parts, write_arrow, write_parts
 from hiveacid.statements.job import Job, Work
 from hiveacid.statements.locations import owns_files
 from hiveacid.statements.partition_values import (
@@ -209,7 +209,9 @@ class InsertWork(Work):
             raise spark_needed(f"A write to {self.table.name}, which has {need},")
         if need:
             return None
-        return write_arrow(stored_arrays(self.table, rows, self.stored_columns), target=target)
+        parts = in_parts(rows, self.table)
+        arrays = (stored_arrays(self.table, part, self.stored_columns) for part in parts)
+        return write_parts(arrays, target=target)
 
     def _staged(self, source: Staged, target: WriteTarget) -> WriteResult:
         if not is_same(source.target.table, self.table):
