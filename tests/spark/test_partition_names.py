@@ -109,6 +109,26 @@ def test_two_names_for_the_same_values_refuse_to_be_changed(acid, tmp_path, rows
     assert [row[0] for row in rows("select id from t")] == [1, 3, 3, 4]
 
 
+def test_a_name_that_its_type_cannot_say_is_read_as_null_and_its_rows_change(acid, tmp_path, rows):
+    acid.sql(
+        "create table t (id int) partitioned by (n tinyint) stored as orc"
+        " tblproperties('transactional'='true')"
+    )
+    acid.sql("insert into t values (1, 1), (2, 2), (3, 2), (4, 2)")
+    (tmp_path / "wh/t/n=2").rename(tmp_path / "wh/t/n=300")
+    acid.sql("msck repair table t sync partitions")
+    assert sorted(rows("select id, n from t")) == [(1, 1), (2, None), (3, None), (4, None)]
+    assert sorted(rows("select id from t where n is null and id * 2 > 5")) == [(3,), (4,)]
+    acid.sql("analyze table t partition (n) compute statistics for columns")
+    assert rows("select count(*), max(n) from t") == [(4, 1)]
+    assert acid.sql("update t set id = id + 10 where id + 0 = 2").rows == 1  # Spark
+    assert acid.sql("update t set id = 13 where id = 3").rows == 1  # the driver
+    assert acid.sql("delete from t where id + 0 = 4").rows == 1
+    assert sorted(rows("select id, n from t")) == [(1, 1), (12, None), (13, None)]
+    acid.sql("insert into t values (20, null)")
+    assert rows("show partitions t") == [("n=1",), ("n=300",)]
+
+
 @pytest.mark.long("layout", "spark", "statements")
 def test_chars_are_padded_in_names_and_not_in_values(acid, tmp_path, rows):
     acid.sql(

@@ -438,14 +438,15 @@ def key_value(text: str, column: Column) -> str:
     """The value of a partition column from an expression for its text.
 
     The default partition of a text column reads as its name, cut to the column's length, as in
-    Hive (real-hive.md 9).
+    Hive (real-hive.md 9). A name that the column's type cannot say (``d=junk`` of an int) is NULL,
+    with ANSI, too.
     """
     default = default_partition_value(column.type)
     if default is not None:
         text = f"coalesce({text}, {literal(default)})"
     if isinstance(column.type, CharType):  # as chars of files read in Spark
         text = f"rtrim({text})"
-    return f"cast({text} as {spark_type(column.type).simpleString()})"
+    return f"try_cast({text} as {spark_type(column.type).simpleString()})"
 
 
 def constrained(

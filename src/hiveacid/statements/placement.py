@@ -39,7 +39,7 @@ from hiveacid.layout.events import DataFormat, format_marker
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.commits import StatisticsChange
 from hiveacid.model.ids import ValidWriteIdList
-from hiveacid.model.tables import AcidMode, Partition, Table
+from hiveacid.model.tables import AcidMode, Column, Partition, Table
 from hiveacid.statements.job import Job
 from hiveacid.statements.partition_values import normal_text
 from hiveacid.storage.filesystem import Files, FileSystem
@@ -100,7 +100,7 @@ def under_known_names(
     written: WriteResult, table: Table, known: Collection[_Values]
 ) -> WriteResult:
     """The files, each in the partition there is: ``x=1.50`` or ``n=007`` where older writers made
-    it, though values are written as ``x=1.5`` and ``n=7``.
+    it, though values are written as ``x=1.5`` and ``n=7``; ``n=junk`` for NULL.
 
     Raises:
         UnsupportedError: rows to delete may be in either of two partitions with the same values.
@@ -134,13 +134,14 @@ def spellings(table: Table, known: Iterable[_Values]) -> dict[_Values, list[_Val
 
 
 def _normal(values: _Values, table: Table) -> _Values:
+    return tuple(map(_as_read, values, table.partition_columns))
+
+
+def _as_read(text: str | None, column: Column) -> str | None:
     try:
-        return tuple(
-            normal_text(text, column)
-            for text, column in zip(values, table.partition_columns, strict=True)
-        )
+        return normal_text(text, column)
     except InvalidInputError:  # no value of the column's type: NULL to readers
-        return values
+        return None
 
 
 def are_all_in_place(table: Table, known: Iterable[Partition]) -> bool:
