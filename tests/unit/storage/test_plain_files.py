@@ -228,3 +228,12 @@ def test_damaged_parquet_is_an_error_of_ours_and_never_another(tmp_path):
                 format=FileFormat.PARQUET, row_format=RowFormat(),
             )
         )  # fmt: skip
+
+
+def test_fewer_rows_of_a_parquet_file_than_it_says_are_an_error(tmp_path, monkeypatch):
+    """Arrow ends without a word where one of the columns has no values, and others have."""
+    table = columns(id="int")
+    path = written(tmp_path / "f", FileFormat.PARQUET, table, pa.table({"id": [1, 2]}))
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
+    with pytest.raises(FormatError, match="0 rows of 2"):
+        read(path, table, FileFormat.PARQUET)

@@ -186,8 +186,10 @@ class ParquetFileReader(_PlainReader):
             if table_columns[i].name in places
         }
         names = [field.name for field in fields.values()]
+        rows = 0
         try:
             for batch in self._file.iter_batches(columns=names):
+                rows += batch.num_rows
                 found = dict(zip(batch.schema.names, batch.columns, strict=True))
                 yield (
                     tuple(
@@ -198,6 +200,8 @@ class ParquetFileReader(_PlainReader):
                     ),
                     batch.num_rows,
                 )
+            if rows != self.rows:  # Arrow ends without a word where a column has no values
+                raise ValueError(f"{rows} rows of {self.rows}")
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(error) from error
 
