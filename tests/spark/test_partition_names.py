@@ -10,6 +10,8 @@ import pytest
 
 import hiveacid
 from hiveacid.errors import InvalidInputError, UnsupportedError
+from hiveacid.model.commits import row_count
+from hiveacid.model.tables import TableName
 
 HIVES = [
     "x=-0.05/y=0/ts=1969-12-31 23%3A59%3A58.000001",
@@ -127,6 +129,25 @@ def test_a_name_that_its_type_cannot_say_is_read_as_null_and_its_rows_change(aci
     assert sorted(rows("select id, n from t")) == [(1, 1), (12, None), (13, None)]
     acid.sql("insert into t values (20, null)")
     assert rows("show partitions t") == [("n=1",), ("n=300",)]
+
+
+def test_partitions_of_the_same_values_are_counted_one_by_one(acid, tmp_path, rows):
+    """ANALYZE gave the rows of both to one: `count(*)` was wrong once that one was emptied."""
+    acid.sql(
+        "create table t (id int) partitioned by (d double) stored as orc"
+        " tblproperties('transactional'='true')"
+    )
+    acid.sql("insert into t values (1, 1), (2, 1), (3, null), (4, 'NaN')")
+    (one,) = (tmp_path / "wh/t").glob("d=1*")
+    for name in ("d=01", "d=junk"):
+        shutil.copytree(one, tmp_path / "wh/t" / name)
+    acid.sql("msck repair table t")
+    acid.sql("analyze table t partition (d) compute statistics for columns")
+    assert rows("select count(*) from t") == [(8,)]
+    name = TableName("default", "t")
+    partitions = acid.client.metastore.list_partitions(name, statistics=True)
+    counts = {part.values[0]: row_count(part.properties) for part in partitions}
+    assert counts == {"1.0": 2, "01": 2, "junk": 2, None: 1, "NaN": 1}
 
 
 @pytest.mark.long("layout", "spark", "statements")

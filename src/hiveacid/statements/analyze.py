@@ -7,7 +7,7 @@ change since; the commit looks, and leaves the old statistics otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hiveacid.errors import InvalidInputError
@@ -163,8 +163,25 @@ def _look(
     found = grouped.agg(*[F.expr(text) for text in texts]).collect()
     if not keys:
         return dict(enumerate(found))
-    places = {tuple(row[key] for key in keys): row[_PLACE] for row in _places(context, snapshot)}
-    return {places[tuple(row[key] for key in keys)]: row for row in found}
+    places: dict[tuple[Any, ...], list[int]] = {}
+    for row in _places(context, snapshot):
+        places.setdefault(_key(row, keys), []).append(row[_PLACE])
+    looked: dict[int, Row] = {}
+    for row in found:
+        numbers = places[_key(row, keys)]
+        if len(numbers) == 1:
+            looked[numbers[0]] = row
+            continue
+        for number in numbers:  # d=1 and d=01, d=junk and NULL: each has a look of its own
+            alone = replace(snapshot, parts=(snapshot.parts[number],))
+            if (one := _look(context, alone, columns).get(0)) is not None:
+                looked[number] = one
+    return looked
+
+
+def _key(row: Row, keys: Sequence[str]) -> tuple[Any, ...]:
+    """The partition of a row; a NaN, which is not equal to itself, as NULL."""
+    return tuple(None if row[key] != row[key] else row[key] for key in keys)
 
 
 def _places(context: ExecutionContext, snapshot: Snapshot) -> list[Row]:
