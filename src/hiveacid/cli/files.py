@@ -23,6 +23,7 @@ from hiveacid.cli.output import (
     open_metastore,
     open_session,
     print_rows,
+    print_whole,
     to_json,
 )
 from hiveacid.errors import InvalidInputError, NotFoundError
@@ -227,7 +228,6 @@ def _resolved(reader: _Reader) -> Iterator[tuple[str, AcidDirectory]]:
 
 
 def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.tree import Tree
 
@@ -248,8 +248,7 @@ def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> 
         ):
             for path in names:
                 branch.add(f"{escape(path)}  [dim]{label}")
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(root)
+    print_whole(root)
 
 
 def _add_files(branch: Any, files: tuple[DataFile, ...]) -> None:

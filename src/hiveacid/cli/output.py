@@ -118,7 +118,6 @@ _TABLE_ROWS: Final = 1_000
 
 
 def _print_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -129,11 +128,18 @@ def _print_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> None
         table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(value)) for value in row))
-    console = Console()
+    print_whole(table)
+
+
+def print_whole(shown: Any) -> None:
+    """Print a table or a tree of rich's, into a file or a pipe as wide as it is."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
     if not console.is_terminal:
-        # Into a file or a pipe a table is as wide as it is.
-        console = Console(width=Console(width=10_000).measure(table).maximum)
-    console.print(table)
+        width = Console(width=10_000).measure(shown).maximum
+        console = Console(width=width, highlight=False)
+    console.print(shown)
 
 
 def _text(value: object) -> str:
