@@ -276,8 +276,7 @@ class Cleaner:
             orphans = Orphans.now(self._client)
             swept = self._sweep_locations(table, (table.location, *locations), orphans)
             return replace(done, removed=(*done.removed, *swept))
-        only = partition is None
-        return self._remove_from(entry, table, locations, is_shared, aborted_only=only)
+        return self._remove_from(entry, table, locations, is_shared, aborted_only=not partition)
 
     def _kept_s(self, entry: CompactionInfo, table: Table) -> float:
         if (entry.table, entry.partition) in self._unretained:
@@ -342,6 +341,7 @@ class Cleaner:
             entries = self._listed(fs, root) if removed else entries
             remaining.append(lists_now.plan(entries, table, aborted_only=aborted_only))
         if not is_shared():
+            self._queue.note_cleaning(entry, started=False)
             return Cleaned(entry, CleaningOutcome.WAITING, tuple(removed), size_bytes, _LOST)
         waiting = [path for plan in remaining for path in plan.remove]
         if waiting:

@@ -37,11 +37,19 @@ from hiveacid.layout.directories import Snapshot
 from hiveacid.model.history import ChangeRange, Deduplication, Version
 from hiveacid.model.tables import Table, TableKind
 from hiveacid.reading.rows import condition_of
-from hiveacid.spark.arrow_read import CHANGE_TYPES, ArrowScanTask, ChangesTask, PairTask, units_of
+from hiveacid.spark.arrow_read import (
+    CHANGE_TYPES,
+    ArrowScanTask,
+    ChangesTask,
+    PairTask,
+    task_count,
+    units_of,
+)
 from hiveacid.spark.assign import spark_type
 from hiveacid.spark.wall_clock import session_zone, spark_batch
 from hiveacid.statements.changes import ChangeScan
 from hiveacid.statements.select import Lease, open_changes, open_lease
+from hiveacid.storage.change_plan import ChangeUnit
 from hiveacid.storage.changes import ChangeReader
 from hiveacid.storage.plan.arrow_conditions import Condition, filtered
 from hiveacid.storage.plan.planning import partitions_that_match, plan_scan
@@ -53,7 +61,6 @@ if TYPE_CHECKING:
     from hiveacid.session import Session
 
 
-_TASKS_MAX: Final = 200
 _BYTES_OF_A_TASK: Final = 64 << 20
 """A smaller table is read by one task."""
 
@@ -209,10 +216,10 @@ def _reader(plan: ScanPlan) -> TableReader:
     return TableReader(plan.files, snapshot.table, frozenset(plan.columns), snapshot.valid)
 
 
-def tasks_of(units: Sequence[object]) -> list[tuple[bytes, ...]]:
+def tasks_of(units: Sequence[Unit] | Sequence[ChangeUnit]) -> list[tuple[bytes, ...]]:
     """The units of each task, pickled; neighbours go to different ones."""
     pickled = [pickle.dumps(unit) for unit in units]
-    count = min(len(pickled), _TASKS_MAX)
+    count = task_count(units)
     return [tuple(pickled[first::count]) for first in range(count)]
 
 

@@ -444,7 +444,7 @@ class AcidDirectory:
         return tuple(file for delta in self.delete_deltas for file in delta.files)
 
     def alone(self, file: DataFile) -> AcidDirectory:
-        """As if nothing else lay there than a file of the base or of the originals."""
+        """As if nothing else lay there than a file whose rows no delta changes."""
         base = self.base
         if base is not None and file.path.startswith(f"{base.path}/"):
             return AcidDirectory(replace(base, files=(file,)), (), (), (), (), ())

@@ -239,7 +239,8 @@ def _number(value: Constant | None) -> float:
     """Of a number or a day; NaN of what lies on no scale."""
     if isinstance(value, date):
         return float(value.toordinal())
-    return float(value) if isinstance(value, int | float | Decimal) else float("nan")
+    # by Decimal, because an integer may be too large for a float, which is then infinite
+    return float(Decimal(value)) if isinstance(value, int | float | Decimal) else float("nan")
 
 
 def _may_be_among(known: ColumnRange, values: frozenset[Constant]) -> bool:

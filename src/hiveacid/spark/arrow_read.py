@@ -79,39 +79,34 @@ def in_workers(
     asked for.
     """
     units = units_of(replace(plan, parts=tuple(parts)), row_ids=ROW_ID_COLUMN in extras)
-    size_bytes = sum(file.size_bytes for part in parts for file in part.files)
-    count = _tasks(len(units), size_bytes)
+    count = task_count(units)
     make_ready(spark)
     # each task takes a run of numbers: neighbours, which are often alike, go to different ones
     units = [unit for first in range(count) for unit in units[first::count]]
     task, schema = ArrowScanTask.of(plan, units, extras=extras), _schema(plan, extras=extras)
     share = (len(schema) + 1) / (len(plan.snapshot.table.all_columns) + 1)
-    size_bytes = int(size_bytes * min(share, 1))
-    numbers = numbers_for(
-        spark, len(units), tasks=count, size_bytes=size_bytes, columns=len(schema)
-    )
+    size_bytes = int(sum(unit.size_bytes for unit in units) * min(share, 1))
+    numbers = numbers_for(spark, len(units), tasks=count, size_bytes=size_bytes)
     return _as_table_types(numbers.mapInArrow(task, schema), plan, extras=extras)
 
 
-def _tasks(units: int, size_bytes: int) -> int:
-    """In how many tasks so many units are read."""
-    return min(units, max(_TASKS_MAX, size_bytes // _TASK_BYTES))
+def task_count(units: Sequence[Unit | ChangeUnit]) -> int:
+    """In how many tasks units are read."""
+    size_bytes = sum(unit.size_bytes for unit in units)
+    return min(len(units), max(_TASKS_MAX, size_bytes // _TASK_BYTES))
 
 
-def numbers_for(
-    spark: SparkSession, count: int, *, tasks: int, size_bytes: int, columns: int
-) -> DataFrame:
-    """The numbers from 0 to ``count`` in so many tasks. Spark takes what a function makes of them,
-    rows of so many ``columns``, for ``size_bytes`` at least (or ``_SEEMING_MAX``).
+def numbers_for(spark: SparkSession, count: int, *, tasks: int, size_bytes: int) -> DataFrame:
+    """The numbers from 0 to ``count`` in so many tasks. Spark takes what a function makes of them
+    for ``size_bytes`` to twice as many, of ``_SEEMING_MAX`` at most.
 
-    Spark reckons with the number of rows that go in, each as wide as those that come out: by
-    those of a few numbers it would broadcast the largest table of a join. So most of the rows
-    that it reckons with are left out only as it runs, which takes it a nanosecond each.
+    Spark takes what comes of a function for as large as what goes in: by a few numbers it would
+    broadcast the largest table of a join. So there are more, of 8 bytes each, which are left out
+    only as it runs; that takes it a nanosecond each.
     """
     if size_bytes <= _BROADCAST_ANYWAY:
         return spark.range(0, count, 1, tasks)
-    row_bytes = 4 * (columns + 1)  # it takes 8 for a number, and each column for 4 or more
-    rows = min(size_bytes, _SEEMING_MAX) // row_bytes
+    rows = min(size_bytes, _SEEMING_MAX) // 8
     bits = max((rows // count).bit_length(), 1)
     seeming = spark.range(0, count << bits, 1, tasks).where(f"id & {(1 << bits) - 1}L = 0")
     return seeming.selectExpr(f"shiftright(id, {bits}) as id")
@@ -255,13 +250,12 @@ def units_of(plan: ScanPlan, *, row_ids: bool = False) -> list[Unit]:
 
 
 def _units(plan: ScanPlan, part: PartPlan, *, row_ids: bool) -> list[Unit]:
-    """One for each file; where rows are told by ids, as beside deltas, one for each bucket, whose
+    """One for each file; where events are told by ids, as beside deltas, one for each bucket, whose
     files are counted together. The directory of each holds nothing else.
     """
-    if plan.snapshot.table.acid_mode is not AcidMode.FULL:
-        return [unit_of(part.only([file])) for file in part.files]
     directory = part.part.directory
-    if not (row_ids or directory.deltas):
+    has_events = plan.snapshot.table.acid_mode is AcidMode.FULL
+    if not (has_events and (row_ids or directory.deltas)):
         return [
             replace(unit_of(part.only([file])), directory=directory.alone(file))
             for file in part.files
@@ -372,11 +366,8 @@ def changes_frame(
         frame = spark.createDataFrame(rows, schema) if len(rows) else without_rows(spark, schema)
     else:
         make_ready(spark)
-        size_bytes = sum(unit.size_bytes for unit in units)
-        count = _tasks(len(units), size_bytes)
-        numbers = numbers_for(
-            spark, len(units), tasks=count, size_bytes=size_bytes, columns=len(schema)
-        )
+        count, size_bytes = task_count(units), sum(unit.size_bytes for unit in units)
+        numbers = numbers_for(spark, len(units), tasks=count, size_bytes=size_bytes)
         frame = numbers.mapInArrow(task, schema)
         if key:
             by = key if reader.is_net else ("_commit_version", *key)

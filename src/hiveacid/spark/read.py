@@ -8,7 +8,8 @@
 What is left are original files and raw deltas (their row ids are positions), streaming files with a
 logical length, tables whose files may name their columns otherwise (Spark finds fields of ``row``
 by name, Hive by position), text, times that Spark takes for others; and what is faster so: a few
-stripes of large files, very many small files. And all that lies where Spark's JVM reads no files.
+stripes of large files, few rows of many decimals, very many small files. And all that lies where
+Spark's JVM reads no files.
 """
 
 from __future__ import annotations

@@ -58,6 +58,11 @@ class Unit:
         chosen = None if self.selection is None else self.selection.files
         return [f for f in self.directory.row_files if chosen is None or f.path in chosen]
 
+    @property
+    def size_bytes(self) -> int:
+        """Of these files."""
+        return sum(file.size_bytes for file in self.files)
+
 
 def unit_of(part: PartPlan) -> Unit:
     """What a plan reads of one partition."""
