@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import count, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,8 +56,13 @@ FOR_THE_HOUSE: Final = {
 """Not what users call, or the end of the session."""
 
 
-def bare_errors(acid: Session, where: Path) -> Iterator[str]:
-    """What ends in another error than ours, as text; ``t`` is made."""
+def bare_errors(acid: Session, where: Path, third: int | None = None) -> Iterator[str]:
+    """What ends in another error than ours, as text; ``t`` is made. With a ``third`` (0, 1, 2) each
+    argument gets a third of the wrong values, its neighbour the next one.
+    """
+    wrong: Iterator[tuple[Any, ...]] = repeat(WRONG)
+    if third is not None:
+        wrong = (WRONG[(number + third) % 3 :: 3] for number in count())
     acid.sql(
         "create table t (id int, name string) stored as orc tblproperties ('transactional'='true')"
     )
@@ -76,19 +82,21 @@ def bare_errors(acid: Session, where: Path) -> Iterator[str]:
         for name in dir(type(owner)):
             member = getattr(type(owner), name)
             if name[0] != "_" and callable(member) and name not in FOR_THE_HOUSE:
-                yield from _calls(f"{label}.{name}", getattr(owner, name), given[label])
+                yield from _calls(f"{label}.{name}", getattr(owner, name), given[label], wrong)
     for name in hiveacid.__all__:
         member = getattr(hiveacid, name)
         if inspect.isfunction(member):
-            yield from _calls(name, member, given["hiveacid"])
+            yield from _calls(name, member, given["hiveacid"], wrong)
     for name in ("sql", "table", "savepoint", "rollback_to", "release"):
         with acid.transaction() as txn:
             yield from _calls(
-                f"AcidTransaction.{name}", getattr(txn, name), given["AcidTransaction"]
+                f"AcidTransaction.{name}", getattr(txn, name), given["AcidTransaction"], wrong
             )
 
 
-def _calls(label: str, call: Any, own: Mapping[str, Any]) -> Iterator[str]:
+def _calls(
+    label: str, call: Any, own: Mapping[str, Any], wrong: Iterator[tuple[Any, ...]]
+) -> Iterator[str]:
     parameters = inspect.signature(call).parameters
     natural = {**NATURAL, **own}
     needed = {
@@ -98,7 +106,7 @@ def _calls(label: str, call: Any, own: Mapping[str, Any]) -> Iterator[str]:
         and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
     }
     for name in parameters:
-        for value in WRONG:
+        for value in next(wrong):
             try:
                 if parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
                     _use(call(value, **needed))

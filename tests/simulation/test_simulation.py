@@ -161,13 +161,13 @@ def _open_write_ids_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
         (_unchecked, 19),
         (_fresh_snapshots, 24),
         (_checked_too_early, 9),
-        (_commit_taken_for_done, 168),
+        (_commit_taken_for_done, 200),
         (_files_left, 15),
         (_deltas_beside_own_base, 46),
         (_write_skew, 15),
         (_readers_ignored, 24),
-        (_aborted_rows_compacted, 112),
-        (_open_write_ids_crossed, 28),
+        (_aborted_rows_compacted, 116),
+        (_open_write_ids_crossed, 135),
     ],
 )
 @pytest.mark.long(*ROOMS)

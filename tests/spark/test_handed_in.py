@@ -201,11 +201,14 @@ def test_jobs_are_called_by_their_statement(acid: Session, spark: SparkSession) 
 @pytest.mark.long(
     *("session", "table", "transaction", "writing", "takeover", "streams", "statements")
 )
+@pytest.mark.parametrize(
+    "third", [0, *(pytest.param(third, marks=pytest.mark.long()) for third in (1, 2))]
+)
 def test_no_wrong_argument_ends_in_a_bare_error_with_spark(
-    acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    acid: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, third: int
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a name is a path, too
-    wrong = list(bare_errors(acid, tmp_path))
+    wrong = list(bare_errors(acid, tmp_path, third))
     assert not wrong, "\n".join(wrong)
 
 

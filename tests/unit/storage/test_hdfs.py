@@ -23,6 +23,7 @@ from hiveacid.testing import ManualClock
 
 ACID = "stored as orc tblproperties ('transactional'='true')"
 pytestmark = [pytest.mark.java, pytest.mark.long("storage")]
+SLOW = pytest.mark.long()  # they wait for a server: only in `make test-all`
 
 
 SITE = """<configuration>
@@ -181,7 +182,13 @@ def test_of_a_file_that_is_open_others_see_nothing_for_certain(hdfs: Hdfs) -> No
     assert fs.size_bytes(path) == 10
 
 
-@pytest.mark.parametrize("step", ["rename", "open_output", "list_each", "write_bytes"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "rename",
+        *(pytest.param(one, marks=SLOW) for one in ("open_output", "list_each", "write_bytes")),
+    ],
+)
 def test_a_name_node_that_is_restarted_in_the_middle_of_a_statement_is_waited_for(
     hdfs: Hdfs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -217,6 +224,7 @@ def test_a_rename_whose_answer_is_lost_is_looked_up(hdfs: Hdfs, when: Cut) -> No
         assert between.cuts == 1 and fs.read_bytes(f"{path}/b") == b"1"
 
 
+@SLOW
 def test_a_name_node_that_is_gone_is_given_up_at_the_deadline(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/m.db"
     settings = {"hiveacid.files.retry_s": "3"}
