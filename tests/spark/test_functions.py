@@ -42,6 +42,8 @@ ANSWERS = {
     "mid('abc', -5, 3)": "",
     "cast(substr(cast('abcdef' as binary), -4) as string)": "cdef",
     "substr('abcdef', -2 + 1)": "f",
+    "substr('ab', -(2 * 2) + 2, 1)": "a",
+    "substr('ab', -(4))": "",
     "unix_timestamp('2024-01-05 10:20:30.5')": 1704450030,
     "to_unix_timestamp('2024-1-5T1:2:3')": 1704416523,
     "unix_timestamp('1969-12-31 23:59:58.5')": -2,

@@ -188,15 +188,20 @@ def _grouping(name: Token, group: Sequence[Token], found: Sequence[Token]) -> _E
 def _from_end(name: Token, group: Sequence[Token], found: Sequence[Token]) -> _Edits:
     """A substring that is empty where the text is shorter than the place counted from its end."""
     at = group.index(found[0]) if found else 0
-    if not at or group[at + 1].key != "-" or group[at + 2].kind is not TokenKind.NUMBER:
+    place = group[at + 1 : group.index([*found, group[-1]][1])] if at else ()
+    if not place or place[0].key != "-" or not all(map(_is_figure, place)):
         return []
-    text = "__hiveacid_text"
-    empty = f"if(length({text}) < {group[at + 2].text}, substr({text}, 1, 0), substr({text},"
+    text, figures = "__hiveacid_text", " ".join(token.text for token in place)
+    empty = f"if(length({text}) < -({figures}), substr({text}, 1, 0), substr({text},"
     return [
         (name.start, group[0].end, "transform(array("),
         (group[at].start, group[at].end, f"), {text} -> {empty}"),
         (group[-1].start, group[-1].end, ")))[0]"),
     ]
+
+
+def _is_figure(token: Token) -> bool:
+    return token.kind is TokenKind.NUMBER or token.key in ("+", "-", "*", "(", ")")
 
 
 _BY_ARGUMENTS: Final[Mapping[str, Callable[[Token, Sequence[Token], Sequence[Token]], _Edits]]] = {
