@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import hiveacid
-from hiveacid.errors import UnsupportedError
+from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.session import Session
 from hiveacid.spark.session import session_conf
 
@@ -64,6 +64,19 @@ def test_queries_views_defaults_and_checks_have_strings(
     assert rows("""select id from t where b = "b's" """) == [(1,), (2,)]
     acid.table("t").update({"b": '"a"'}, where='a = "c"')
     assert rows("select b from t where id = 3") == [("a",)]
+
+
+def test_strings_side_by_side_are_one_in_defaults_and_checks_too(acid: Session, rows: Rows) -> None:
+    """As Hive reads them; Spark 4 reads a quote between them."""
+    acid.sql(
+        """create table u (id int, s string default 'it''s', check (s <> 'x''y'))
+        stored as orc tblproperties ('transactional'='true')"""
+    )
+    acid.sql("insert into u (id) values (1)")
+    with pytest.raises(ConversionError, match="CHECK"):
+        acid.sql("insert into u values (2, 'xy')")
+    acid.sql("""insert into u values (3, "x'y")""")
+    assert rows("select * from u order by id") == [(1, "its"), (3, "x'y")]
 
 
 def test_texts_of_spark_are_refused(spark: SparkSession, tmp_path: Path) -> None:
