@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from tests.sampling import sampled
 
 ACID = "stored as orc tblproperties('transactional'='true')"
@@ -54,6 +56,27 @@ def test_chars_within_others_are_those_of_columns(acid, rows, bytes_here):
     ]  # fmt: skip
     assert acid.sql("update t set v = array(2) where s.a[0] = 'r'").rows == 2
     assert rows("select count(*) from t where m['k'] = 'w' and array_contains(s.a, 'r')") == [(2,)]
+
+
+@pytest.mark.parametrize("bytes_here", [0, 262144])
+def test_longer_texts_of_parquet_files_are_cut_as_in_hive(acid, rows, tmp_path, bytes_here):
+    """Such files say nothing of lengths, and other writers and older definitions know others."""
+    acid.sql(f"set hiveacid.reads.local_bytes = {bytes_here}")
+    (tmp_path / "p").mkdir()
+    texts = pa.table({"c": ["abc   ", "abcdef"], "v": ["abc   ", "abcdef"], "l": [["abc"], None]})
+    parquet.write_table(texts.append_column("s", texts.to_struct_array()), tmp_path / "p" / "f")
+    fields = "c char(5), v varchar(4)"
+    acid.sql(
+        f"create external table p ({fields}, s struct<c:char(5),v:varchar(4)>)"
+        f" stored as parquet location '{tmp_path}/p'"
+    )
+    expected = [("abc", "abc ", "abc", "abc "), ("abcde", "abcd", "abcde", "abcd")]
+    assert rows("select c, v, s.c, s.v from p") == expected
+    assert rows("select count(*) from p where v = 'abcd'") == [(1,)]
+    acid.sql(
+        f"create external table l (l array<varchar(2)>) stored as parquet location '{tmp_path}/p'"
+    )
+    assert rows("select l from l where l is not null") == [(["ab"],)]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ from pyspark.sql import types as t
 from hiveacid.layout import events
 from hiveacid.layout.directories import DataFile, Snapshot, SnapshotPart, partition_name
 from hiveacid.model.ids import ValidWriteIdList
-from hiveacid.model.tables import AcidMode, Column, Partition, Table
-from hiveacid.model.types import HiveType, StructType
+from hiveacid.model.tables import AcidMode, Column, FileFormat, Partition, Table
+from hiveacid.model.types import CharType, HiveType, StructType, VarcharType
 from hiveacid.spark.assign import keys_from, spark_type
 from hiveacid.spark.delete_filter import (
     IDENTITY,
@@ -124,7 +124,7 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
         ):
             frame = _load(spark, _reader(spark, schema).format(format), paths)
             values = _literals(table.partition_columns, partition)
-            frames.append(frame.selectExpr(*map(_unpushed, table.columns), *values))
+            frames.append(frame.selectExpr(*_values(table), *values))
         else:
             in_place += paths
     if in_place:
@@ -133,25 +133,30 @@ def _plain(spark: SparkSession, table: Table, parts: Sequence[SnapshotPart]) -> 
             reader = reader.option("basePath", spark_path(table.location))
         frame = _load(spark, reader.format(format), in_place)
         values = keys_from(table.partition_columns, list(map(quoted, keys)))
-        frames.append(frame.selectExpr(*map(_unpushed, table.columns), *values))
+        frames.append(frame.selectExpr(*_values(table), *values))
     return reduce(lambda a, b: a.unionAll(b), frames)
 
 
-def _unpushed(column: Column) -> str:
-    """A column as a select expression. Conditions on floating numbers, in structs too, stay with
+def _values(table: Table) -> list[str]:
+    """The columns as select expressions. Conditions on floating numbers, in structs too, stay with
     Spark: for its readers of files -0.0 is less than 0.0, and those of Parquet do not know NaN.
+    Texts of Parquet files, which say nothing of lengths, are cut, as Hive does it.
     """
-    name = quoted(column.name)
-    return f"{_floats_unpushed(name, column.type)} as {name}"
+    cut, names = table.format is FileFormat.PARQUET, [quoted(c.name) for c in table.columns]
+    values = [_value(n, c.type, cut=cut) for n, c in zip(names, table.columns, strict=True)]
+    return [f"{value} as {name}" for name, value in zip(names, values, strict=True)]
 
 
-def _floats_unpushed(value: str, kind: HiveType) -> str:
+def _value(value: str, kind: HiveType, *, cut: bool) -> str:
     if str(kind) in _FLOATING:
         return f"nanvl({value}, {value})"
+    if cut and isinstance(kind, CharType | VarcharType):
+        text = f"substring({value}, 1, {kind.length})"
+        return f"rtrim({text})" if isinstance(kind, CharType) else text
     if not isinstance(kind, StructType):
         return value
     parts = [(name, f"{value}.{quoted(name)}", inner) for name, inner in kind.fields]
-    fields = [(name, part, _floats_unpushed(part, inner)) for name, part, inner in parts]
+    fields = [(name, part, _value(part, inner, cut=cut)) for name, part, inner in parts]
     if all(part == text for _, part, text in fields):
         return value
     listed = ", ".join(f"{constant(name)}, {text}" for name, _, text in fields)

@@ -14,6 +14,7 @@ Spark's JVM reads no files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -67,6 +68,8 @@ _STRIPES_PAY: Final = 4
 _MANY_ROWS: Final = 1_000_000
 _DECIMALS_PAY: Final = 2
 _FEW: Final = 0.04
+_OURS: Final = re.compile(r"timestamp|date|(array|map)<.*char\(")
+"""Types of Parquet files that Spark reads otherwise than Hive."""
 """Of so many rows, with so many columns of decimals, this part is handed over for less than Spark's
 reader costs (measured.md 60)."""
 _NUMBERS: Final = (*INTEGER_BITS, "float", "double", "date")
@@ -238,7 +241,7 @@ def _is_native(plan: ScanPlan, part: PartPlan, file: DataFile, *, utc: bool) -> 
 
     Of row events: bucket files of full length, with the table's columns. Text never: Spark has no
     reader of Hive's rows. Parquet unless there are times, which each writer stores in its own
-    calendar and zone, or types that were changed.
+    calendar and zone, texts in lists, which Hive cuts to their length, or types that were changed.
     """
     table, place = plan.snapshot.table, plan.files.at(part.part.partition.location)
     if table.acid_mode is AcidMode.FULL:
@@ -250,8 +253,8 @@ def _is_native(plan: ScanPlan, part: PartPlan, file: DataFile, *, utc: bool) -> 
     if table.format is FileFormat.ORC:
         tail = tail_of(*place, file)
         return is_native(tail, table.columns, has_events=False, utc=utc, wanted=plan.columns)
-    times = any(word in str(c.type) for c in table.columns for word in ("timestamp", "date"))
-    if table.format is not FileFormat.PARQUET or times:
+    ours = any(_OURS.search(str(column.type)) for column in table.columns)
+    if table.format is not FileFormat.PARQUET or ours:
         return False
     return parquet_has_types(*place, file, table.columns)
 

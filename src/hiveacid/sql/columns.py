@@ -342,7 +342,7 @@ def _at_end_of_condition(cursor: Cursor) -> bool:
 def _default(cursor: Cursor) -> str:
     """The text of a DEFAULT: a literal, a call or a cast."""
     start = cursor.at
-    if cursor.token.kind is TokenKind.STRING:
+    if cursor.peek(0).kind is TokenKind.STRING:
         cursor.string()
         return cursor.between(start, cursor.at)
     cursor.accept("-")

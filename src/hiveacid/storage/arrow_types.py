@@ -97,9 +97,11 @@ def hive_type(arrow: pa.DataType) -> HiveType:
         return PrimitiveType(_FROM_ARROW[arrow])
     if pa.types.is_dictionary(arrow):
         return hive_type(arrow.value_type)
-    if are_texts(arrow):
+    if are_texts(arrow) or str(arrow) == "string_view":
         return PrimitiveType("string")
-    if pa.types.is_large_binary(arrow) or pa.types.is_fixed_size_binary(arrow):
+    if str(arrow) == "binary_view" or pa.types.is_fixed_size_binary(arrow):
+        return PrimitiveType("binary")
+    if pa.types.is_large_binary(arrow):
         return PrimitiveType("binary")
     if pa.types.is_date(arrow):
         return PrimitiveType("date")

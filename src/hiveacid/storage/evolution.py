@@ -31,6 +31,7 @@ from hiveacid.model.types import (
     UnionType,
     is_text,
 )
+from hiveacid.storage.arrow_plain import plain
 from hiveacid.storage.arrow_types import (
     MICROSECONDS,
     TICKS,
@@ -84,6 +85,8 @@ def evolve_column(
 
 
 _NESTED: Final = (StructType, ListType, MapType, UnionType)
+_SHORT: Final = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+"""What writers of Parquet files say of texts and bytes, as Polars does."""
 
 
 def _cannot_be_read(found: HiveType, wanted: HiveType) -> FormatError:
@@ -133,6 +136,10 @@ def _evolve_union(array: pa.UnionArray, found: UnionType, wanted: UnionType, uni
 
 def _evolve_leaf(array: pa.Array, found: HiveType, wanted: HiveType, unit: str) -> pa.Array:
     target = arrow_type(wanted, unit=unit)
+    array = plain(array)
+    array = array.cast(_SHORT.get(array.type, array.type))
+    if found == wanted and array.type == target:
+        return array
     if is_text(wanted):
         return array if found == wanted else conform(_as_text(array, found), wanted)
     if pa.types.is_binary(array.type):
@@ -370,19 +377,19 @@ def _as_text(array: pa.Array, found: HiveType) -> pa.Array:
     return texts_of(array)
 
 
-def from_julian(array: pa.Array, *, times_only: bool = False) -> pa.Array:
+def from_julian(array: pa.Array, *, dates: bool = True, times: bool = True) -> pa.Array:
     """``array`` with the days before 1582-10-15 taken for Julian dates: same year, month and day.
 
     Dates and timestamps at any depth; a timestamp keeps its time of day.
     """
-    return _with_days(array, _of_julian, times_only=times_only)
+    return _with_days(array, _of_julian, dates=dates, times=times)
 
 
 def to_julian_times(array: pa.Array) -> pa.Array:
     """``array`` with timestamps before 1582-10-15, at any depth, moved so that the Julian calendar
     shows them with the date that they have.
     """
-    return _with_days(array, _to_julian, times_only=True)
+    return _with_days(array, _to_julian, dates=False, times=True)
 
 
 def without_blanks(array: pa.Array, kind: HiveType) -> pa.Array:
@@ -408,13 +415,15 @@ def _has_chars(kind: HiveType) -> bool:
 _Days = npt.NDArray[np.int64]
 
 
-def _with_days(array: pa.Array, moved: Callable[[_Days], _Days], *, times_only: bool) -> pa.Array:
+def _with_days(
+    array: pa.Array, moved: Callable[[_Days], _Days], *, dates: bool, times: bool
+) -> pa.Array:
     kind = array.type
-    if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
-        return with_children(array, lambda child: _with_days(child, moved, times_only=times_only))
-    if pa.types.is_date32(kind) and not times_only:
+    if pa.types.is_nested(kind) and not pa.types.is_union(kind):
+        return with_children(array, lambda a: _with_days(a, moved, dates=dates, times=times))
+    if pa.types.is_date32(kind) and dates:
         ticks, per_day = array.cast(pa.int32()), 1
-    elif pa.types.is_timestamp(kind) and kind.unit in _DAY_TICKS:  # nanoseconds begin in 1677
+    elif pa.types.is_timestamp(kind) and times and kind.unit in _DAY_TICKS:  # ns begin in 1677
         ticks, per_day = array.cast(pa.int64()), _DAY_TICKS[kind.unit]
     else:
         return array

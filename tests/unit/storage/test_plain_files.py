@@ -12,7 +12,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hiveacid.errors import AcidError, FormatError, InvalidInputError, MissingFileError
+from hiveacid.errors import (
+    AcidError,
+    FormatError,
+    InvalidInputError,
+    MissingFileError,
+    UnsupportedError,
+)
 from hiveacid.layout.directories import DataFile
 from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import parse_type
@@ -126,6 +132,52 @@ def test_times_are_the_wall_clock_of_the_writers_zone(tmp_path):
     instant = pa.array([datetime.datetime(2020, 1, 1, 15, 0)], pa.timestamp("us"))
     path = foreign(tmp_path / "f", {"writer.time.zone": "Asia/Tokyo"}, pa.table({"ts": instant}))
     assert read(path, columns(ts="timestamp")) == [{"ts": datetime.datetime(2020, 1, 2)}]
+
+
+def test_times_of_whole_numbers_are_the_wall_clock_itself(tmp_path):
+    """Hive 4.1 takes no word of a file on INT64 times: neither calendar nor zone."""
+    times = [datetime.datetime(1500, 1, 2, 3, 4, 5), datetime.datetime(2020, 1, 1)]
+    rows = pa.table({"ts": pa.array(times, pa.timestamp("us")), "a": [[t] for t in times]})
+    facts = {"writer.date.proleptic": "false", "writer.time.zone": "Asia/Tokyo"}
+    with parquet.ParquetWriter(tmp_path / "f", rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(facts)
+    table = columns(ts="timestamp", a="array<timestamp>")
+    assert read(tmp_path / "f", table) == [{"ts": t, "a": [t]} for t in times]
+
+
+def test_times_inside_other_values_are_of_the_writers_zone_too(tmp_path):
+    times = pa.array([datetime.datetime(2020, 1, 1, 15, 0)], pa.timestamp("us"))
+    rows = pa.table({"a": [times.to_pylist()], "s": pa.StructArray.from_arrays([times], ["t"])})
+    path = foreign(tmp_path / "f", {"writer.time.zone": "Asia/Tokyo"}, rows)
+    then = datetime.datetime(2020, 1, 2)
+    table = columns(a="array<timestamp>", s="struct<t:timestamp>")
+    assert read(path, table) == [{"a": [then], "s": {"t": then}}]
+
+
+def test_texts_and_bytes_of_any_kind_of_arrow_are_read(tmp_path):
+    """Polars writes large ones, and says so; also inside other values."""
+    texts = pa.array(["x", None], pa.large_string())
+    rows = pa.table(
+        {
+            "s": texts,
+            "b": pa.array([b"x", None], pa.large_binary()),
+            "st": pa.StructArray.from_arrays([texts, texts.dictionary_encode()], ["t", "d"]),
+            "l": pa.array([["x"], None], pa.large_list(pa.large_string())),
+        }
+    )
+    parquet.write_table(rows, tmp_path / "f")
+    table = columns(s="string", b="binary", st="struct<t:string,d:string>", l="array<string>")
+    assert read(tmp_path / "f", table) == [
+        {"s": "x", "b": b"x", "st": {"t": "x", "d": "x"}, "l": ["x"]},
+        {"s": None, "b": None, "st": {"t": None, "d": None}, "l": None},
+    ]
+
+
+def test_a_type_that_hive_does_not_have_is_no_damage(tmp_path):
+    parquet.write_table(pa.table({"u": pa.array([1], pa.uint32())}), tmp_path / "f")
+    with pytest.raises(UnsupportedError, match=r"/f: column u: Hive has no type for .* uint32"):
+        read(tmp_path / "f", columns(u="bigint"))
 
 
 def test_parquet_goes_by_name_and_widens_and_text_goes_by_position(tmp_path):

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from hiveacid.errors import FormatError, UnsupportedError
+from hiveacid.errors import AcidError, FormatError, UnsupportedError
 from hiveacid.layout.directories import BUCKET_PREFIX, DataFile
 from hiveacid.layout.events import OriginalRows
 from hiveacid.model.tables import Column, FileFormat, RowFormat
 from hiveacid.model.types import STRING, HiveType
-from hiveacid.storage.arrow_types import arrow_type, hive_type
+from hiveacid.storage.arrow_types import arrow_type, hive_type, with_children
 from hiveacid.storage.evolution import evolve_column, from_julian
 from hiveacid.storage.orc.bucket_reader import BucketFileReader, EventBatch
 from hiveacid.storage.orc.tail import MAGIC, tail_bytes_needed
@@ -169,6 +169,9 @@ class ParquetFileReader(_PlainReader):
             raise self._damaged(ValueError(f"{in_groups} rows in row groups of {self.rows}"))
         self._schema = self._file.schema_arrow
         self.fields = tuple(_known_fields(self._schema))
+        leaves = [footer.schema.column(i) for i in range(footer.num_columns)]
+        paths = [f"{leaf.path.lower()}." for leaf in leaves if leaf.physical_type == "INT96"]
+        self._int96 = {n for n, _ in self.fields if any(p.startswith(f"{n}.") for p in paths)}
         facts = footer.metadata or {}
         hybrid = b"false" if made_by.startswith("parquet-mr") else b"true"
         if b"org.apache.spark.version" in facts:
@@ -202,34 +205,39 @@ class ParquetFileReader(_PlainReader):
                 )
             if rows != self.rows:  # Arrow ends without a word where a column has no values
                 raise ValueError(f"{rows} rows of {self.rows}")
+        except AcidError:
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(error) from error
 
     def _column(self, array: pa.Array, column: Column) -> pa.Array:
-        array = self._wall_clock(array)
+        array = self._wall_clock(array, is_int96=column.name in self._int96)
         if pa.types.is_binary(array.type) and pa.types.is_string(arrow_type(column.type)):
             array = array.view(pa.string())  # old writers did not say that bytes are text
         try:
             return evolve_column(array, hive_type(array.type), column.type)
-        except FormatError as error:
-            raise FormatError(
-                f"{self.path}: column {column.name}: {error.message}",
-                path=self.path,
-                expected=error.context["expected"],
-                found=error.context["found"],
-            ) from error
+        except (FormatError, UnsupportedError) as error:
+            error.message = f"{self.path}: column {column.name}: {error.message}"
+            error.context["path"] = self.path
+            raise
 
-    def _wall_clock(self, array: pa.Array) -> pa.Array:
+    def _wall_clock(self, array: pa.Array, *, is_int96: bool) -> pa.Array:
         """Times as the clock of the writer's zone showed them; dates of the old calendar as read
         then.
         """
-        if pa.types.is_timestamp(array.type) and array.type.tz is None and self._zone != "UTC":
-            array = pc.local_timestamp(
-                pc.assume_timezone(array, "UTC").cast(pa.timestamp(array.type.unit, tz=self._zone))
-            )
         # INT96 has Julian days, which Hive 4.1 takes so always: times are of the old calendar
-        # whatever the file says
-        return from_julian(array, times_only=not self._is_hybrid)
+        # whatever the file says, and INT64 ones never are (real-hive.md 10)
+        if is_int96 and self._zone != "UTC":
+            array = self._zoned(array)
+        return from_julian(array, dates=self._is_hybrid, times=is_int96)
+
+    def _zoned(self, array: pa.Array) -> pa.Array:
+        kind = array.type
+        if pa.types.is_nested(kind):
+            return with_children(array, self._zoned)
+        if not pa.types.is_timestamp(kind):
+            return array
+        return pc.local_timestamp(array.cast(pa.timestamp(kind.unit, tz=self._zone)))
 
 
 def _known_fields(schema: pa.Schema) -> Iterator[tuple[str, HiveType]]:
