@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -334,6 +335,13 @@ def test_a_decimal_has_no_negative_zero(acid, rows):
     acid.sql(f"create table t (d double, f float) {ACID}")
     acid.sql("insert into t values (-0.0, -0.0)")
     assert rows("select cast(d as string), cast(f as string) from t") == [("0.0", "0.0")]
+
+
+def test_a_number_beyond_doubles_is_an_infinity(acid, rows):
+    acid.sql(f"create table t (s string, d double, m decimal(5,2)) {ACID}")
+    acid.sql("insert into t values (1e400, -1e400, 1e400), (1.5e0, 1e-7, 1.5e0)")
+    found = [("1.5", 1e-7, Decimal("1.50")), ("Infinity", -math.inf, None)]
+    assert rows("select * from t order by s") == found
 
 
 @pytest.mark.long("spark", "sql")

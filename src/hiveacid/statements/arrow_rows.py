@@ -481,7 +481,7 @@ def _spark_literal(cell: object) -> str:
     if isinstance(cell, Decimal):
         return f"{cell:f}BD"
     if isinstance(cell, float):
-        return f"{cell!r}D" if "e" in repr(cell) else f"{cell!r}E0D"
+        return f"double('{cell!r}')"  # an infinity, too: 1e400
     if isinstance(cell, datetime.datetime):
         return f"timestamp_ntz'{cell.isoformat(sep=' ')}'"
     if isinstance(cell, datetime.date):
