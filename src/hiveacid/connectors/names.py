@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from hiveacid.errors import NotFoundError, SqlSyntaxError
 from hiveacid.model.tables import TableName
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.session import literal, quoted
+from hiveacid.spark.session import BRACKETED, literal, quoted
 from hiveacid.sql import parse_table_name
 from hiveacid.storage.locations import one_name
 from hiveacid.txn.view import Look
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from hiveacid.table import AcidTable
 
 
-_SKIPPED: Final = r"""'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | --[^\n]* | /\*.*?\*/"""
+_COMMENT: Final = rf"--(?:\\\n|[^\r\n])* | {BRACKETED}"
+_SKIPPED: Final = (
+    rf"""\b[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | {_COMMENT}"""
+)
 _NAME: Final = r"(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)"
 _OPENS: Final = frozenset(
     {
@@ -55,7 +58,7 @@ _FLAGS: Final = re.VERBOSE | re.DOTALL
 _PIECE: Final = re.compile(
     rf"{_SKIPPED} | (?P<parameter>\{{[^{{}}]*\}}) | {_NAME} | (?P<symbol>[(),;|])", _FLAGS
 )
-_NEXT: Final = re.compile(rf"(?:\s+ | --[^\n]* | /\*.*?\*/)* {_NAME}", _FLAGS)
+_NEXT: Final = re.compile(rf"(?:\s+ | {_COMMENT})* {_NAME}", _FLAGS)
 _WORDS: Final = rf"\b(?P<word>{'|'.join(sorted(_OPENS | _CLAUSES))})\b"
 _IN_FROM: Final = re.compile(
     rf"{_SKIPPED} | \{{[^{{}}]*\}} | `[^`]*` | (?P<symbol>[(),;|]) | {_WORDS}", _FLAGS

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -39,10 +40,17 @@ QUALIFIES: Final = "__hiveacid_qualifies"
 """The column of what QUALIFY says, which is left out again as only Spark 4 can."""
 _AS_IT_IS: Final = re.compile(r"[A-Za-z0-9 ,.;:_/#@%&*()=<>!?|~^+-]*")
 """Texts of which no setting of Spark's takes a part for something else."""
+BRACKETED: Final = reduce(
+    lambda inner, _: rf"/\*(?:(?!/\*|\*/).|{inner})*\*/", range(5), r"/\*(?:(?!/\*|\*/).)*\*/"
+)
+"""A comment in brackets, with DOTALL: one within it ends for itself, to a depth of five."""
 _STRING: Final = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\b[rR]"[^"]*"|"((?:[^"\\]|\\.)*)\"""",
+    rf"--[^\r\n]*|{BRACKETED}"
+    r"""|`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\b[rR]"[^"]*"|"((?:[^"\\]|\\.)*)\"""",
     re.DOTALL,
 )
+_OTHERWISE: Final = ('"', "''", "\\\n")
+"""Only texts with one of these may say something else to Spark."""
 _IN_STRING: Final = re.compile(r"\\.|'", re.DOTALL)
 
 
@@ -70,18 +78,21 @@ def constant(value: str | None) -> str:
 def single_quoted(text: str) -> str:
     """A text of Hive's with its strings in single quotes: with Spark's
     ``spark.sql.ansi.doubleQuotedIdentifiers`` what stands in double quotes is a name. Between two
-    strings stands a blank: Spark 4 reads ``'it''s'`` as ``it's``, Hive as ``its``.
+    strings stands a blank: Spark 4 reads ``'it''s'`` as ``it's``, Hive as ``its``. A comment loses
+    its last backslash, after which Spark takes the next line for a part of it.
     """
 
     def one(found: re.Match[str]) -> str:
         at, said = found.start(), found[0]
+        if said.startswith("--"):
+            return said.rstrip("\\")
         if found[1] is not None:
             inside = _IN_STRING.sub(lambda part: "\\'" if part[0] == "'" else part[0], found[1])
             said = f"'{inside}'"
         touches = said[0] == "'" and text[max(at - 1, 0) : at] in ("'", '"')
         return f" {said}" if touches else said
 
-    return _STRING.sub(one, text) if '"' in text or "''" in text else text
+    return _STRING.sub(one, text) if any(mark in text for mark in _OTHERWISE) else text
 
 
 _KEPT_MAX: Final = 32

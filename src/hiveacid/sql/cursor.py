@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from hiveacid.errors import SqlSyntaxError
 from hiveacid.model.tables import LONG_MAX, TableName
+from hiveacid.spark.session import BRACKETED
 
 
 class TokenKind(Enum):
@@ -52,8 +53,8 @@ class Token(NamedTuple):
 
 
 _PATTERN = re.compile(
+    rf"(?P<space>\s+|--[^\r\n]*|{BRACKETED})"
     r"""
-    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
   | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
   | (?P<quoted>`(?:[^`]|``)*`)
   | (?P<number>(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|bd|[LlSsYyDdFf])?(?!\w))

@@ -173,15 +173,19 @@ def _markers(text: str) -> Iterator[_Marker]:
     tokens = tokenize(text)
     lists: list[bool] = []
     """Of each parenthesis that is open: is it that of IN?"""
-    end = -1
+    end, types = -1, 0
     for place, token in enumerate(tokens[:-1]):
         before, after = tokens[place - 1], tokens[place + 1]
+        if token.key == "<" and (types or before.key == "STRUCT"):
+            types += 1
+        elif token.key == ">" and types:
+            types -= 1
         if token.key == "(":
             lists.append(before.key == "IN")
         elif token.key == ")" and lists:
             lists.pop()
         ends = before.is_name or before.key in (")", "]")
-        field = ends and before.end == token.start  # struct<name:type>, parse_json('{}'):name
+        field = types or (ends and before.end == token.start)  # parse_json('{}'):name
         named = token.key == ":" and after.is_name and after.start == token.end and not field
         if named or token.key == "?":
             last = after if named else token

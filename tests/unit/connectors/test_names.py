@@ -18,6 +18,9 @@ from hiveacid.sql.commands import _SHOWN
 from hiveacid.sql.parse import _GRAMMARS, _QUERIES
 
 CASES = {
+    "select 1 -- from u\\\nfrom v\nfrom t": ["t"],
+    "select /* from u /* ' */ from v */ a from t /* ' */": ["t"],
+    "select r'\\', a, R\"\\\" from t where a = r'\\'": ["t"],
     "select a, b from t": ["t"],
     "select a from t, d.u x, (v join `w w` on t.a = v.a), lateral f(t.x)": [
         "t",

@@ -68,6 +68,7 @@ def test_numbers_keep_their_kind() -> None:
         ("select ':a' -- :a\n, \"?\", `:a`, :a", {"a": 1}, None),
         ("select 1-:a", {"a": -1}, "select 1- -1"),
         ("select cast(x as struct<a:int>), :int", {"int": 1}, None),
+        ("cast(x as struct<a :int, b : map<int,int>, c :int>) < :c", {"c": 1}, None),
         ("f(x):a.b, v:a, v:a[0]:b, :c", {"c": 1}, "f(x):a.b, v:a, v:a[0]:b,  1"),
         ("id in (:ids, 7)", {"ids": [1, 2]}, "id in ( 1,  2, 7)"),
         ("f(:ids)", {"ids": [1, 2]}, "f(array( 1,  2))"),

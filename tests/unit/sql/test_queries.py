@@ -19,6 +19,11 @@ TEXTS = {
     "select a from values (1, 'x'), (-2, 'y') v(a, b), t": (
         "select a from values (1, 'x'), (-2, 'y') v(a, b), P0 as `t`"
     ),
+    # a comment ends with its line, and one in brackets where Spark ends it
+    "select id -- c:\\\nfrom t": "select id -- c:\nfrom P0 as `t`",
+    "select id -- x\rfrom t": "select id -- x\rfrom P0 as `t`",
+    "select '-- c:\\\n', id from t": "select '-- c:\\\n', id from P0 as `t`",
+    "select /* a /* from ' */ b */ id from t": "select /* a /* from ' */ b */ id from P0 as `t`",
     # tables become placeholders, aliases stay or are added
     "select * from t": "select * from P0 as `t`",
     "select a.id from t a": "select a.id from P0 a",
