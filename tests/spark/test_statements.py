@@ -320,6 +320,9 @@ def test_branches_into_the_same_dynamic_partitions_are_one_insert(acid, rows):
     assert rows("select count(*) from t where c = 'z'") == [(7,)]
     explained = acid.sql(f"explain from s {into} {both.format(into)}").collect()
     assert [row[0] for row in explained].count("  source:") == 2
+    explained = [row[0] for row in acid.sql("explain update t set b = 1 where a = 1").collect()]
+    known = ["Update", "  table: default.t", "  assignments: (('b', '1'),)", "  where: a = 1"]
+    assert explained[:-1] == known and explained[-1].startswith("  reads: ")
     with pytest.raises(InvalidInputError) as caught:
         acid.sql(f"from s {into} select a, b, c {over} select a, b, c")
     assert caught.value.code == 10087

@@ -388,8 +388,8 @@ class Explain(Command):
 
 
 _MODES = {"extended": "extended", "formatted": "formatted", "cost": "cost", "cbo": "cost"}
-_HIDDEN = ("predicate", "columns", "tables")
-"""Fields that the tables' lines tell better."""
+_HIDDEN = ("also", "tables")
+"""Fields that other lines tell better, as they do what takes no part in comparisons."""
 
 
 def explain(context: ExecutionContext, bound: Bound) -> Listing:
@@ -476,7 +476,7 @@ def _described(value: Any) -> list[tuple[str, str]]:
     found = []
     for one in fields(value):
         content = getattr(value, one.name)
-        if one.name in _HIDDEN or content is None or content in ((), {}, "", False):
+        if one.name in _HIDDEN or not one.compare or not content:
             continue
         if isinstance(content, Query):
             content = content.text
