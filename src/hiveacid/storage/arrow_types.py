@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hiveacid.errors import ConversionError, FormatError, UnsupportedError
+from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -263,7 +263,7 @@ def _conform_union(array: pa.Array, kind: UnionType) -> pa.Array:
     if not pa.types.is_struct(array.type) or array.type.num_fields != len(kind.alternatives) + 1:
         raise UnsupportedError(f"columns of type {kind} are written from structs", type=str(kind))
     tags, *alternatives = array.flatten()  # what lies below a null struct does not count
-    tags = pc.fill_null(tags, 0).to_numpy()
+    tags = pc.fill_null(tags.cast(pa.int8()), 0).to_numpy()
     unknown = tags[(tags < 0) | (tags >= len(kind.alternatives))]
     if len(unknown):  # Arrow does not look, and reads past the ends of its arrays
         raise ConversionError(f"{kind} has no alternative {unknown[0]}", type=str(kind))
@@ -424,22 +424,14 @@ def _conform_timestamp(array: pa.Array, kind: PrimitiveType) -> pa.Array:
 
 
 def readable(array: pa.Array) -> pa.Array:
-    """``array`` with bytes that are no UTF-8 replaced by U+FFFD, as Java reads them.
-
-    Raises:
-        FormatError: such bytes inside a list, map or struct.
-    """
+    """``array`` with bytes that are no UTF-8 replaced by U+FFFD, as Java reads them."""
     if not _holds_text(array.type) or _is_ascii(array):
         return array
+    if pa.types.is_nested(array.type):
+        return with_children(array, readable)
     try:
         array.validate(full=True)
-    except pa.ArrowInvalid as error:
-        if not pa.types.is_string(array.type):
-            raise FormatError(
-                f"a value of type {array.type} is damaged: {error}",
-                expected="UTF-8",
-                found=str(error),
-            ) from error
+    except pa.ArrowInvalid:
         raw = pa.Array.from_buffers(
             pa.binary(), len(array), array.buffers(), offset=array.offset
         ).to_pylist()

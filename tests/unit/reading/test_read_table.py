@@ -457,3 +457,27 @@ def test_a_directory_of_tables_is_not_read_as_one(acid: Session, emp: AcidTable)
     warehouse = emp.definition.location.rpartition("/")[0]
     with pytest.raises(FormatError, match="is no table, but holds the directory of one"):
         read_arrow(warehouse)
+
+
+def test_bytes_that_are_no_text_are_replaced_at_any_depth(acid: Session) -> None:
+    acid.sql("create table t (s string, a array<string>, m map<string,int>) stored as textfile")
+    directory = Path(acid.table("t").definition.location.removeprefix("file:"))
+    directory.mkdir(exist_ok=True)
+    (directory / "f").write_bytes(b"caf\xe9\x01x\x02\xff\x01k\xe9\x031\nok\x01\\N\x01\\N\n")
+    assert read_arrow(acid.table("t")).read_all().to_pylist() == [
+        {"s": "caf\ufffd", "a": ["x", "\ufffd"], "m": [("k\ufffd", 1)]},
+        {"s": "ok", "a": None, "m": None},
+    ]
+
+
+def test_unions_are_written_as_they_are_read(acid: Session) -> None:
+    acid.sql(
+        "create table u (u uniontype<int,string>) stored as orc"
+        " tblproperties ('transactional'='true')"
+    )
+    table = acid.table("u")
+    table.write_arrow([{"u": {"tag": 0, "field0": 5, "field1": None}}, {"u": None}])
+    rows = read_arrow(table).read_all().to_pylist()
+    table.write_arrow(rows, overwrite=True)
+    assert read_arrow(table).read_all().to_pylist() == rows
+    assert rows[0]["u"] == {"tag": 0, "field0": 5, "field1": None}
