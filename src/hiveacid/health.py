@@ -368,11 +368,12 @@ def _backup(client: Client) -> Finding:
     url = client.metastore.url
     path = url.partition("///")[2]
     is_file = url.startswith("sqlite")
+    of_libpq = "postgresql" + url[url.index("://") :]  # without the driver
     return Finding(
         "backup",
         None,
         None,
         "without the metastore nobody knows which rows of the files count",
         f"{url} is the only place that knows",
-        f"sqlite3 {path} \".backup 'COPY'\"" if is_file else f"pg_dump --format=custom {url}",
+        f"sqlite3 {path} \".backup 'COPY'\"" if is_file else f"pg_dump --format=custom {of_libpq}",
     )

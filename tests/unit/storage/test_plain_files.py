@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import datetime
 import gzip
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -209,7 +210,10 @@ def test_text_is_read_in_pieces_that_end_with_lines(tmp_path, monkeypatch):
         assert found == [{"id": i, "v": "v" * (i % 12)} for i in range(200)]
 
 
-@pytest.mark.parametrize(("name", "pack"), [("t.gz", gzip.compress), ("t.bz2", bz2.compress)])
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [("t.gz", gzip.compress), ("t.bz2", bz2.compress), ("t.deflate", zlib.compress)],
+)
 def test_compressed_text_and_header_lines(tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack(b"id\n1\n2\n"))
     found = read(tmp_path / name, columns(id="int"), FileFormat.TEXT, RowFormat(header_lines=1))
@@ -217,6 +221,14 @@ def test_compressed_text_and_header_lines(tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack(b"id\n1\n2\n")[:-9])
     with pytest.raises(FormatError):
         read(tmp_path / name, columns(id="int"), FileFormat.TEXT)
+
+
+@pytest.mark.parametrize("ending", ["snappy", "lz4", "lzo"])
+def test_text_compressed_in_forms_of_hadoops_own_is_refused(tmp_path, ending):
+    """It was read as lines."""
+    (tmp_path / f"t.{ending}").write_bytes(b"\0\0\0\x04\0\0\0\x06\x04\x0c1\n2\n")
+    with pytest.raises(UnsupportedError, match=f"text compressed by {ending}"):
+        read(tmp_path / f"t.{ending}", columns(id="int"), FileFormat.TEXT)
 
 
 def test_no_rows_leave_no_file_and_an_overwrite_an_empty_one(tmp_path):

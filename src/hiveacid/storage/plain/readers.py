@@ -32,8 +32,10 @@ _MAGIC_BYTES: Final = 4
 _TAIL_BYTES: Final = 256
 """An ORC postscript has at most 255 bytes, and one that tells its length."""
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
-_CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
-"""How Hadoop compresses a text file whose name ends so."""
+_CODECS: Final = {"gz": "gzip", "deflate": "gzip", "bz2": "bz2", "zst": "zstd"}
+"""How Hadoop compresses a text file whose name ends so, in Arrow's words."""
+_UNKNOWN_CODECS: Final = ("snappy", "lz4", "lzo")
+"""Such files have a form of Hadoop's own."""
 
 
 class _PlainReader(FileReader, ABC):
@@ -88,10 +90,14 @@ class TextFileReader(_PlainReader):
         Raises:
             MissingFileError: no such file.
             StorageError: reading failed.
+            UnsupportedError: compressed in another way than known here.
         """
+        ending = path.rpartition(".")[2]
+        if ending in _UNKNOWN_CODECS:
+            raise UnsupportedError(f"{path}: text compressed by {ending} is not read", path=path)
         super().__init__(fs, path)
         self._format = row_format
-        codec = _CODECS.get(path.rpartition(".")[2])
+        codec = _CODECS.get(ending)
         if codec is not None:
             self._source = pa.CompressedInputStream(self._source, codec)
         self._head = self._read(_CHUNK_BYTES)
