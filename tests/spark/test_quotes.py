@@ -110,6 +110,33 @@ def test_strings_in_double_quotes_are_strings_where_spark_says_nothing_else(
         hiveacid.disable(spark)
 
 
+def test_a_quote_that_stands_twice_is_what_the_session_takes_it_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It was read as Hive reads it: O'Hara was stored, and looked for, without the quote."""
+    spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    acid = hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh")
+    is_one = spark.sql("""select 'O''H' = "O'H" """).collect()[0][0]  # not to Spark 3.5
+    old = "O'H" if is_one else "OH"
+    try:
+        spark.sql("create table t (a string, b string) using hiveacid")
+        spark.sql("insert into t values ('O''H', '')")
+        spark.sql("insert into t select 'O''H' /* it's */, concat('', b) from t -- it''s")
+        spark.sql("update t set b = \"x\"\"y\" where a = 'O''H' and b like ''")
+        y = 'x"y' if is_one else "xy"
+        assert spark.sql("select * from t where a = 'O''H'").collect() == [(old, y)] * 2
+        rows = spark.sql("select 'O''H' as a, 'new' as b")
+        rows.write.mode("overwrite").option("replaceWhere", "a = 'O''H'").saveAsTable("t")
+        assert spark.table("t").collect() == [(old, "new")]
+        acid.sql("update t set b = 'P''H'")
+        assert spark.table("t").collect() == [(old, "PH")]
+        with session_conf(spark, {"spark.sql.legacy.consecutiveStringLiterals.enabled": "true"}):
+            spark.sql("insert into t values ('P''H', 'r''s'), (r'a''b', 'P' 'H')")
+        assert {row.a for row in spark.table("t").collect()} == {old, "PH", "ab"}
+    finally:
+        hiveacid.disable(spark)
+
+
 def test_a_name_that_spark_would_replace_is_refused(acid: Session, rows: Rows) -> None:
     assert acid.spark is not None
     acid.create_table("n", "`${v}` string, id string, `p${v}` string", partitioned_by=["p${v}"])

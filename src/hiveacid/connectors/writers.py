@@ -16,6 +16,7 @@ from hiveacid.connectors.names import (
     table_at,
     written_text,
 )
+from hiveacid.connectors.sql import in_hives_words
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -23,7 +24,6 @@ from hiveacid.errors import (
     no_such_table,
 )
 from hiveacid.session import Session
-from hiveacid.spark.session import check_strings
 from hiveacid.storage.locations import one_name
 from hiveacid.table import AcidTable
 
@@ -111,8 +111,9 @@ def replace_where(
     """
     from pyspark.sql import functions as F
 
-    check_strings(frame.sparkSession, where)
-    condition = F.expr(where) if isinstance(where, str) else where
+    condition = where
+    if isinstance(where, str):
+        where, condition = in_hives_words(frame.sparkSession, where), F.expr(where)
     if frame.filter(~F.coalesce(condition, F.lit(False))).limit(1).count():
         raise InvalidInputError(f"A row to write does not meet the condition {where}")
     ours.delete(where=where)

@@ -31,7 +31,6 @@ from hiveacid.storage.failures import is_passing
 from hiveacid.storage.locations import root_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -209,7 +208,6 @@ _CELLS: Final[Mapping[str, Callable[..., str]]] = {
 
 _LOG: Final = logging.getLogger(__name__)
 _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu"})
-_QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _SUBSTITUTE: Final = "spark.sql.variable.substitute"
 _REACHED: weakref.WeakKeyDictionary[SparkSession, dict[str, bool]] = weakref.WeakKeyDictionary()
 _HEAP_SHARE: Final = 32
@@ -355,22 +353,6 @@ def is_ansi(spark: SparkSession) -> bool:
     """
     # with a default given, an unset name would answer that default, not Spark's
     return spark.conf.get("spark.sql.ansi.enabled") == "true"
-
-
-def check_strings(spark: SparkSession, text: str | SparkColumn) -> None:
-    """Text of a user of Spark's own calls, whose session may take ``"x"`` for a name.
-
-    Raises:
-        UnsupportedError: it does, and there is such a one.
-    """
-    if not isinstance(text, str) or '"' not in text or single_quoted(text) == text:
-        return
-    if is_ansi(spark) and spark.conf.get(_QUOTED_NAMES, "false") == "true":
-        raise UnsupportedError(
-            f"{_QUOTED_NAMES} is set: what stands in double quotes is a name for Spark, and a "
-            "string for Hive",
-            note="Write strings as 'x' and names as `x`.",
-        )
 
 
 def check_names(spark: SparkSession, columns: Iterable[Column]) -> None:
