@@ -21,6 +21,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.spark.failures import statement_error
+from hiveacid.spark.session import session_conf
 from hiveacid.storage.filesystem import Files
 
 
@@ -98,6 +99,18 @@ def test_a_frame_without_a_column_is_told_which(acid, spark):
     )
     with pytest.raises(InvalidInputError, match="lacks the columns v; it has n"):
         acid.table("t").insert(spark.sql("select 1 as n"))
+
+
+def test_names_that_differ_in_case_are_one_column(acid, spark, rows):
+    """As Spark may tell such names apart, a row of ``n`` would be lost."""
+    acid.sql(
+        "create table t (n int, v string) stored as orc tblproperties ('transactional'='true')"
+    )
+    with session_conf(spark, {"spark.sql.caseSensitive": "true"}):
+        acid.table("t").insert(spark.sql("select 1 as N, 'a' as V"))
+        with pytest.raises(InvalidInputError, match="Column n is named twice"):
+            acid.table("t").insert(spark.sql("select 1 as n, 'a' as v, 2 as N"))
+    assert rows("select * from t") == [(1, "a")]
 
 
 def test_a_stage_whose_results_die_with_their_executors_is_such_a_failure():

@@ -398,6 +398,17 @@ def test_odd_names_of_fields(acid, spark, rows):
     assert rows("select id, s.`x y`, a[0].`order by` from t") == [(2, None, None), (3, 5, 6)]
 
 
+def test_new_rows_of_a_struct_that_has_a_map(acid, rows):
+    acid.sql(f"create table t (s struct<m:map<string,int>>, id int) {ACID}")
+    acid.sql("insert into t select named_struct('m', map('a', 5)), 1")
+    acid.sql(
+        "merge into t using (select s as s, id + n as id from t, (select explode(array(0, 1)) n) q)"
+        " x on t.id = x.id when matched then update set id = 7"
+        " when not matched then insert values (x.s, x.id)"
+    )
+    assert rows("select id, s.m['a'] from t") == [(2, 5), (7, 5)]
+
+
 @pytest.mark.long("spark")
 def test_upper_case_in_a_frame(acid, spark, rows):
     frame = spark.createDataFrame([(1, "a", "X")], "ID int, Name string, PART string")

@@ -196,7 +196,7 @@ def _spread(data: Sequence[Column]) -> str:
     """Where new rows of an unbucketed table go: by their content, so that a task that runs again
     gets them again.
     """
-    hashable = [quoted(c.name) for c in data if not str(c.type).startswith(("map", "array"))]
+    hashable = [quoted(c.name) for c in data if not re.search("(map|array)<", str(c.type))]
     return f"pmod(xxhash64({', '.join(hashable[:4])}), 1048576L)" if hashable else "0L"
 
 

@@ -321,13 +321,14 @@ def names_in(texts: Sequence[Expression], *aliases: str | None) -> set[str]:
 
 
 def refuse_extra(names: Sequence[str], wanted: Collection[str], table: Table) -> None:
-    """The data has no column but those ``wanted``: another would be lost.
+    """The data has no column but those ``wanted``, each once: another would be lost.
 
     Raises:
         InvalidInputError: it has others.
     """
     lost = [name for name in names if name.lower() not in wanted]
     if not lost:
+        refuse_repeated([name.lower() for name in names], "data", table)
         return
     known = ", ".join(table.column_names)
     raise InvalidInputError(

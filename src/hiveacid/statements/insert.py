@@ -44,7 +44,6 @@ from hiveacid.statements.checks import (
     check_width,
     insert_width,
     refuse_extra,
-    refuse_repeated,
 )
 from hiveacid.statements.constraints import (
     check_conditions,
@@ -319,7 +318,8 @@ class InsertWork(Work):
             if self.statement.by_name:
                 names = [c.name for c in self.source_columns]
                 check_has_columns(frame.columns, names, self.table)
-                return frame.select(*[frame[quoted(name)] for name in names])
+                given = {name.lower(): name for name in frame.columns}
+                return frame.select(*[frame[quoted(given[name])] for name in names])
         check_width(
             len(frame.columns), self.table, expected=insert_width(self.statement, self.table)
         )
@@ -336,7 +336,6 @@ class InsertWork(Work):
         names = [name.lower() for name in frame.columns]
         wanted = {column.name for column in self.source_columns}
         refuse_extra(names, wanted, self.table)
-        refuse_repeated(names, "data", self.table)
         check_has_partition_columns(names, self.table, static=self.static)
         return frame.toDF(*names).select(
             *[
