@@ -48,6 +48,7 @@ from hiveacid.statements.locations import (
     owns_files,
 )
 from hiveacid.statements.values import Insert, Query
+from hiveacid.storage.locations import one_name
 from hiveacid.txn import footprint
 from hiveacid.txn.footprint import Footprint, TableWrite, WriteKind
 from hiveacid.txn.transaction import Transaction
@@ -215,6 +216,14 @@ def _replace(
             given = renamed(rows, columns)
             _write(context, Insert(old.name, given, by_name=True, overwrite=True, whole=True))
         return
+    if _lies_there(old, statement.location):
+        raise InvalidInputError(
+            f"{old.name} lies at {old.location}, and is read there until another table has taken"
+            " its place, which lies elsewhere",
+            note="Leave its location out, or name another one.",
+            table=str(old.name),
+            location=old.location,
+        )
     name = TableName(old.name.database, f"{old.name.table}__hiveacid_{old.id}")
     look = context.look()
     left = DropTable(name, purge=True)  # by one that was killed
@@ -247,11 +256,15 @@ def _is_defined_so(old: Table, wanted: Table, statement: CreateTable) -> bool:
     return (
         (old.columns, old.partition_columns, old.bucket, old.format, old.kind)
         == (wanted.columns, wanted.partition_columns, wanted.bucket, wanted.format, wanted.kind)
-        and statement.location in (None, old.location)
+        and (statement.location is None or _lies_there(old, statement.location))
         and wanted.comment == old.comment
         and wanted.acid_mode is old.acid_mode is not AcidMode.NONE
         and all(old.properties.get(key) == text for key, text in wanted.properties.items())
     )
+
+
+def _lies_there(table: Table, location: str | None) -> bool:
+    return location is not None and one_name(location) == one_name(table.location)
 
 
 def needs(context: ExecutionContext, statement: CreateTable, look: Look) -> Footprint:

@@ -353,3 +353,19 @@ def test_a_listing_of_a_bucket_that_is_not_there_says_so(s3: S3Server) -> None:
     with pytest.raises(StorageError, match="bucket-nowhere") as raised:
         discover_partitions(fs, path)
     assert "table directory" not in str(raised.value)
+
+
+@pytest.mark.parametrize("spelled", ["{}", "{}/", "file://{}"])
+def test_a_table_is_replaced_at_its_own_place_only_by_one_that_is_defined_so(
+    tmp_path: Path, spelled: str
+) -> None:
+    acid = hiveacid.connect(None, f"sqlite:///{tmp_path}/m.db", warehouse=str(tmp_path / "wh"))
+    here = f"stored as orc location '{tmp_path}/t' tblproperties ('transactional'='true')"
+    acid.sql(f"create table t (id int, v string) {here}")
+    acid.sql("insert into t values (1, 'a')")
+    here = here.replace(f"{tmp_path}/t", spelled.format(f"{tmp_path}/t"))
+    with pytest.raises(InvalidInputError, match="lies elsewhere"):
+        acid.sql(f"create or replace table t (id bigint) {here}")
+    assert rows(acid) == [(1, "a")]
+    acid.sql(f"create or replace table t (id int, v string) {here}")
+    assert rows(acid) == []
