@@ -21,7 +21,7 @@ from hiveacid.storage.arrow_types import arrow_type
 from hiveacid.storage.filesystem import Files
 from hiveacid.storage.orc.bucket_reader import BucketFileReader
 from hiveacid.storage.orc.bucket_writer import BucketFileWriter
-from hiveacid.storage.orc.decimal_digits import least_schema
+from hiveacid.storage.orc.decimal_digits import least_schema, words_of
 from hiveacid.storage.orc.flushed_file import FlushedFile
 from hiveacid.storage.orc.streams import FRACTION, MICROS, StripeStreams
 from hiveacid.storage.orc.tail import read_tail
@@ -237,3 +237,10 @@ def test_a_time_that_is_set_back_after_the_digits_became_more(tmp_path: Path) ->
     row = orc.read_table(path)["row"].combine_chunks()
     found = row.field(0).cast(pa.timestamp("us")).to_pylist()
     assert found == [time for time in times for _ in range(MANY)]
+
+
+@pytest.mark.parametrize("buffer", [None, b"", b"1234"])
+def test_no_numbers_have_no_words_whatever_arrow_keeps_of_them(buffer: bytes | None) -> None:
+    kept = None if buffer is None else pa.py_buffer(buffer)
+    array = pa.Array.from_buffers(pa.decimal128(10, 2), 0, [None, kept])
+    assert [len(words) for words in words_of(array)] == [0, 0]

@@ -86,5 +86,6 @@ def _has_zeros(array: pa.Array, count: int) -> bool:
 
 def words_of(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The low and high words of the numbers of ``decimal128`` values; of a null anything."""
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset :]
-    return words[0 : 2 * len(array) : 2], words[1 : 2 * len(array) : 2]
+    end = 2 * (array.offset + len(array)) if len(array) else 0  # of none Arrow has any buffer
+    words = np.frombuffer(array.buffers()[1] or b"", dtype=np.int64, count=end)[2 * array.offset :]
+    return words[0::2], words[1::2]
