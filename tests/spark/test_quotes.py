@@ -137,6 +137,33 @@ def test_a_quote_that_stands_twice_is_what_the_session_takes_it_for(
         hiveacid.disable(spark)
 
 
+STRINGS = (
+    *(r"r'\d\'", r"""R"it's\n" """, r"'\u00e9\101\n\%\_\\'", r"'\U0001F600\U0000005Cn\U00000027'"),
+    *(r"'\\U0001F600'", "'--x' 'y'", "'/*x*/'", r"'\q\Z'", "X'4142'", "concat('a', \"b'c\")"),
+)
+
+
+def test_strings_of_sparks_own_calls_are_those_of_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh")
+    try:
+        spark.sql("create table t (id int, v string) using hiveacid")
+        wanted = [spark.sql(f"select cast({text} as string) v").first()[0] for text in STRINGS]
+        numbered = list(enumerate(STRINGS))
+        spark.sql("insert into t values " + ", ".join(f"({id}, {text})" for id, text in numbered))
+        found = spark.sql("select v from t order by id").collect()
+        assert [row.v for row in found] == wanted
+        for id, text in numbered:
+            where = f"v = cast({text} as string)"
+            assert spark.sql(f"select id from t where {where}").collect() == [(id,)]
+            spark.sql(f"delete from t where {where}")
+        assert spark.table("t").count() == 0
+    finally:
+        hiveacid.disable(spark)
+
+
 def test_a_name_that_spark_would_replace_is_refused(acid: Session, rows: Rows) -> None:
     assert acid.spark is not None
     acid.create_table("n", "`${v}` string, id string, `p${v}` string", partitioned_by=["p${v}"])

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from hiveacid.table import AcidTable
 
 
-_COMMENT: Final = rf"--(?:\\\n|[^\r\n])* | {BRACKETED}"
+COMMENT: Final = rf"--(?:\\\n|[^\r\n])*|{BRACKETED}"
+"""As Spark reads it, with DOTALL."""
 _SKIPPED: Final = (
-    rf"""\b[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | {_COMMENT}"""
+    rf"""\b[rR](?:'[^']*'|"[^"]*") | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | {COMMENT}"""
 )
 _NAME: Final = r"(?P<name>(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*)"
 _OPENS: Final = frozenset(
@@ -58,7 +59,7 @@ _FLAGS: Final = re.VERBOSE | re.DOTALL
 _PIECE: Final = re.compile(
     rf"{_SKIPPED} | (?P<parameter>\{{[^{{}}]*\}}) | {_NAME} | (?P<symbol>[(),;|])", _FLAGS
 )
-_NEXT: Final = re.compile(rf"(?:\s+ | {_COMMENT})* {_NAME}", _FLAGS)
+_NEXT: Final = re.compile(rf"(?:\s+ | {COMMENT})* {_NAME}", _FLAGS)
 _WORDS: Final = rf"\b(?P<word>{'|'.join(sorted(_OPENS | _CLAUSES))})\b"
 _IN_FROM: Final = re.compile(
     rf"{_SKIPPED} | \{{[^{{}}]*\}} | `[^`]*` | (?P<symbol>[(),;|]) | {_WORDS}", _FLAGS

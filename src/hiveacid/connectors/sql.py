@@ -31,11 +31,12 @@ from hiveacid.connectors.names import (
     without_catalogs,
 )
 from hiveacid.connectors.namespaces import both, is_of_both
+from hiveacid.connectors.strings import in_hives_words
 from hiveacid.errors import AcidError, SqlSyntaxError, UnsupportedError
 from hiveacid.model.tables import TableName
 from hiveacid.session import Session
 from hiveacid.spark.jobs import own_calls
-from hiveacid.spark.session import is_ansi, quoted
+from hiveacid.spark.session import quoted
 from hiveacid.sql import parse_one, with_arguments
 from hiveacid.sql.cursor import Cursor, Token, TokenKind, name_of, tokenize
 from hiveacid.sql.expressions import Fragment, Scope
@@ -76,14 +77,6 @@ _WORDS: Final = re.compile(
 _USING: Final = "HIVEACID"
 _TABLE_CHANGES: Final = re.compile(r"\btable_changes\s*\(\s*['\"]([^'\"]+)['\"]", re.IGNORECASE)
 _PATH: Final = re.compile(r"\bhiveacid\s*\.\s*`[^`]*/", re.IGNORECASE)
-
-_QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
-_TWO_STRINGS: Final = "spark.sql.legacy.consecutiveStringLiterals.enabled"
-_STRING: Final = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|`(?:[^`]|``)*`|\b[rR](?:'[^']*'|"[^"]*")"""
-    r"""|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""",
-    re.DOTALL,
-)
 
 
 class _SparksError(Exception):
@@ -215,38 +208,6 @@ def _carried_out(
     finally:
         if formatter is not None and hasattr(formatter, "clear"):
             formatter.clear()
-
-
-def in_hives_words(spark: Any, text: str) -> str:
-    """Text of a user of Spark's own calls as Hive would have it: from version 4 on, a quote that
-    stands twice in a string is one to Spark, while Hive reads two strings, of which it makes one.
-
-    Raises:
-        UnsupportedError: the session takes what stands in double quotes for names.
-    """
-    if (
-        any(found[0][0] == '"' for found in _STRING.finditer(text))
-        and is_ansi(spark)
-        and spark.conf.get(_QUOTED_NAMES, "false") == "true"
-    ):
-        raise UnsupportedError(
-            f"{_QUOTED_NAMES} is set: what stands in double quotes is a name for Spark, and a "
-            "string for Hive",
-            note="Write strings as 'x' and names as `x`.",
-        )
-    if "''" not in text and '""' not in text:
-        return text
-    if spark.version.startswith("3.") or spark.conf.get(_TWO_STRINGS, "false") == "true":
-        return text
-
-    def one(found: re.Match[str]) -> str:
-        quote, inside = found[0][0], found[0][1:-1]
-        if quote not in "'\"":
-            return found[0]
-        parts = re.findall(rf"\\.|{quote}{quote}|.", inside, re.DOTALL)
-        return quote + "".join("\\" + quote if p == quote * 2 else p for p in parts) + quote
-
-    return _STRING.sub(one, text)
 
 
 def _identified(text: str, args: _Values) -> tuple[str, _Values]:

@@ -16,7 +16,7 @@ from hiveacid.connectors.names import (
     table_at,
     written_text,
 )
-from hiveacid.connectors.sql import in_hives_words
+from hiveacid.connectors.strings import in_hives_words
 from hiveacid.errors import (
     AlreadyExistsError,
     InvalidInputError,
