@@ -58,6 +58,28 @@ def test_views_over_views_keep_their_columns_and_their_database(acid, rows, tmp_
 
 
 @pytest.mark.usefixtures("people")
+def test_views_as_hive_stores_them(acid, rows, tmp_path):
+    """It calls expressions by their place, and keeps the columns of PARTITIONED ON apart."""
+    inside = "select `t`.`id` + 1, count(*), `t`.`p` from `default`.`t` group by `t`.`id`, `t`.`p`"
+    text = f"SELECT `_c0` AS `x`, `_c1` AS `n`, `p` AS `p` FROM ({inside}) `v`"
+    acid.sql("create view v as select id x, id n, p from t")
+    with sqlite3.connect(tmp_path / "metastore.db") as db:
+        db.execute("update TBLS set VIEW_EXPANDED_TEXT = ? where TBL_NAME = 'v'", (text,))
+        table = "(select TBL_ID from TBLS where TBL_NAME = 'v')"
+        columns = "(select CD_ID from TBLS natural join SDS where TBL_NAME = 'v')"
+        db.execute(f"delete from COLUMNS_V2 where CD_ID = {columns} and COLUMN_NAME = 'p'")
+        db.execute(
+            "insert into PARTITION_KEYS (TBL_ID, PKEY_NAME, PKEY_TYPE, INTEGER_IDX)"
+            f" values ({table}, 'p', 'int', 0)"
+        )
+    assert acid.sql("select * from v").columns == ["x", "n", "p"]
+    assert rows("select * from v where p = 2") == [(3, 1, 2), (4, 1, 2)]
+    assert rows("with q as (select id * 2, v from t) select _c0, v from q where v = 'c'") == [
+        (6, "c")
+    ]
+
+
+@pytest.mark.usefixtures("people")
 def test_views_are_sources_of_dml_never_targets(acid, rows):
     acid.sql("create view v1 as select id, v from t")
     acid.sql(f"create table u (id int, v string) {ACID}")

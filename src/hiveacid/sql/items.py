@@ -4,6 +4,7 @@ name of a table, options of reading it, a sample of its buckets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
@@ -28,6 +29,8 @@ _GENERATORS: Final = frozenset(
         "POSEXPLODE_OUTER", "STACK",
     }
 )  # fmt: skip
+
+_PLACED: Final = re.compile(r"\b_c\d+\b", re.IGNORECASE)
 
 
 def at_join(cursor: Cursor) -> bool:
@@ -91,6 +94,15 @@ def as_said(tokens: Sequence[Token], source: str) -> str:
     said = " ".join(source[tokens[0].start : last.end].split())
     name = item_of(tokens).name or said
     return "" if has_alias or _is_several(tokens) or "${" in name else f" AS {quoted(name)}"
+
+
+def by_place(items: Sequence[Item], source: str) -> str:
+    """An alias for the last select item of a query in FROM or WITH, where it has none and the
+    statement calls columns so, as the texts of Hive's views do; else ''.
+    """
+    last = items[-1]
+    is_called = not last.name and not last.is_several and _PLACED.search(source)
+    return f" AS `_c{len(items) - 1}`" if is_called else ""
 
 
 def _kind(expression: Sequence[Token]) -> str:

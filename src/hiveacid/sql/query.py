@@ -31,6 +31,7 @@ from hiveacid.sql.items import (
     at_join,
     at_pivot,
     bucket_sample,
+    by_place,
     column_alias_follows,
     further_names,
     item_of,
@@ -50,6 +51,7 @@ class QueryParser(ExpressionParser):
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
         self._ctes: frozenset[str] = frozenset()
+        self._derived = 0
 
     # ---------------------------------------------------------------- fragments
 
@@ -83,6 +85,11 @@ class QueryParser(ExpressionParser):
         self._body(parent)
         self._ctes = outer_ctes
 
+    def _derived_query(self, scope: Scope) -> None:
+        self._derived += 1
+        self.query(scope)
+        self._derived -= 1
+
     def with_clause(self, parent: Scope) -> None:
         """WITH [RECURSIVE] name [(columns)] [MAX RECURSION LEVEL n] AS (query), ...; the names stay
         visible until the caller's query ends.
@@ -101,7 +108,7 @@ class QueryParser(ExpressionParser):
             if recursive:
                 self._ctes |= {name.lower()}
             query = parent.child()
-            self.query(query)
+            self._derived_query(query)
             cursor.expect(")")
             if columns:
                 parent.edits.append(Edit(end, end, further_names(columns, query)))
@@ -229,9 +236,10 @@ class QueryParser(ExpressionParser):
         self.expression(scope, lambda c: c.key == "," or at_clause(c))
         tokens = cursor.tokens[start : cursor.at]
         scope.items.append(item_of(tokens))
-        if any(edit.end > edit.start for edit in scope.edits[before:]):
-            end = tokens[-1].end
-            scope.edits.append(Edit(end, end, as_said(tokens, cursor.source)))
+        alias = by_place(scope.items, cursor.source) if self._derived else ""
+        if not alias and any(edit.end > edit.start for edit in scope.edits[before:]):
+            alias = as_said(tokens, cursor.source)
+        scope.edits += [Edit(tokens[-1].end, tokens[-1].end, alias)] if alias else []
         if any(token.key == "OVER" for token in tokens):
             scope.filters_early = False
 
@@ -355,7 +363,7 @@ class QueryParser(ExpressionParser):
             start, count = cursor.at, len(scope.children)
             cursor.next()
             query = scope.child()
-            self.query(query)
+            self._derived_query(query)
             if cursor.accept(")"):
                 if not lateral and count < len(scope.children):
                     scope.children[

@@ -129,11 +129,12 @@ class Splicer:
             self._names.within(table.name.database, as_of), prefix=self.prefix, expanding=path
         )
         inside.tables = self.tables
-        inside._imposed = (predicate, tuple(column.name for column in table.columns))
+        names = tuple(column.name for column in table.all_columns)  # PARTITIONED ON, too
+        inside._imposed = (predicate, names)
         text = table.view_expanded or table.view_text or ""
         fragment = whole(text, lambda cursor: QueryParser(cursor).query_fragment())
-        names = ", ".join(quoted(column.name) for column in table.columns)
-        return f"(SELECT * FROM ({inside.text(fragment)}) AS {quoted(table.name.table)}({names}))"
+        called = f"{quoted(table.name.table)}({', '.join(map(quoted, names))})"
+        return f"(SELECT * FROM ({inside.text(fragment)}) AS {called})"
 
     def _placeholder(self, wanted: TableRef) -> str:
         for name, ref in self.tables.items():
