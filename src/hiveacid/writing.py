@@ -411,12 +411,16 @@ def _is_moment(kind: type) -> bool:
 
 
 def _fitted(value: object, kind: HiveType | None) -> object:
-    """The value as its column has it, at any depth; the dicts that are maps as lists of entries."""
-    if isinstance(value, dict) and isinstance(kind, MapType):
-        return [
-            {"key": _fitted(key, kind.key), "value": _fitted(item, kind.value)}
-            for key, item in value.items()
-        ]
+    """The value as its column has it, at any depth; maps, which are dicts, or lists of pairs as
+    Arrow gives them, as lists of entries.
+    """
+    if isinstance(value, dict | list) and isinstance(kind, MapType):
+        pairs = list(value.items()) if isinstance(value, dict) else value
+        if all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            return [
+                {"key": _fitted(key, kind.key), "value": _fitted(item, kind.value)}
+                for key, item in pairs
+            ]
     if isinstance(value, dict) and isinstance(kind, StructType):
         kinds = {name.lower(): one for name, one in kind.fields}
         given = {name: _fitted(item, kinds.get(str(name).lower())) for name, item in value.items()}

@@ -470,14 +470,15 @@ def test_bytes_that_are_no_text_are_replaced_at_any_depth(acid: Session) -> None
     ]
 
 
-def test_unions_are_written_as_they_are_read(acid: Session) -> None:
+def test_unions_and_maps_are_written_as_they_are_read(acid: Session) -> None:
     acid.sql(
-        "create table u (u uniontype<int,string>) stored as orc"
+        "create table u (u uniontype<int,string>, m array<map<string,int>>) stored as orc"
         " tblproperties ('transactional'='true')"
     )
     table = acid.table("u")
-    table.write_arrow([{"u": {"tag": 0, "field0": 5, "field1": None}}, {"u": None}])
+    one = {"u": {"tag": 0, "field0": 5, "field1": None}, "m": [{"k": 1, "l": None}, None]}
+    table.write_arrow([one, {"u": None, "m": [{}]}])
     rows = read_arrow(table).read_all().to_pylist()
     table.write_arrow(rows, overwrite=True)
     assert read_arrow(table).read_all().to_pylist() == rows
-    assert rows[0]["u"] == {"tag": 0, "field0": 5, "field1": None}
+    assert rows[0] == {"u": one["u"], "m": [[("k", 1), ("l", None)], None]}
