@@ -21,6 +21,7 @@ from tests.sampling import sampled
 import hiveacid
 from hiveacid.errors import InvalidInputError
 from hiveacid.model.tables import FileFormat
+from hiveacid.spark.session import session_conf
 
 FORMATS = sampled(("orc", "parquet", "textfile"), "spark", "storage", "statements", group=type)
 INSERT_ONLY = "tblproperties('transactional'='true','transactional_properties'='insert_only')"
@@ -450,3 +451,13 @@ def test_columns_of_other_files_than_orc_are_dropped_by_replacing_them(acid, row
     with pytest.raises(InvalidInputError) as refused:
         acid.sql("alter table o replace columns (i int)")
     assert refused.value.code == 10313
+
+
+@pytest.mark.parametrize("calendar", ["LEGACY", "CORRECTED"])
+def test_dates_of_parquet_files_are_of_the_calendar_that_spark_wrote_them_in(
+    acid, spark, rows, tmp_path, calendar
+):
+    with session_conf(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": calendar}):
+        spark.sql("select date'1500-01-02' d").write.parquet(f"{tmp_path}/f")
+    acid.sql(f"create external table f (d date) stored as parquet location '{tmp_path}/f'")
+    assert rows("select d from f") == [(datetime.date(1500, 1, 2),)]

@@ -180,7 +180,8 @@ class ParquetFileReader(_PlainReader):
         self._int96 = {n for n, _ in self.fields if any(p.startswith(f"{n}.") for p in paths)}
         facts = footer.metadata or {}
         hybrid = b"false" if made_by.startswith("parquet-mr") else b"true"
-        if b"org.apache.spark.version" in facts:
+        spark, of_old = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
+        if spark in facts and of_old not in facts:
             hybrid = b"true"
         self._is_hybrid = facts.get(b"writer.date.proleptic", hybrid).lower() == b"false"
         self._zone = facts.get(b"writer.time.zone", b"UTC").decode()
