@@ -4,12 +4,20 @@ FORMAT, which says how a text file holds them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from hiveacid.errors import InvalidInputError, UnsupportedError
-from hiveacid.model.tables import COLLECTION, ESCAPE, FIELD, LINE, MAP_KEY, NULL_TEXT, FileFormat
+from hiveacid.model.tables import (
+    COLLECTION,
+    ESCAPE,
+    FIELD,
+    LINE,
+    MAP_KEY,
+    NULL_TEXT,
+    STORAGE_CLASSES,
+    FileFormat,
+)
 from hiveacid.model.types import (
     CharType,
     DecimalType,
@@ -142,12 +150,7 @@ def property_keys(cursor: Cursor) -> tuple[str, ...]:
     return cursor.in_parentheses(lambda one: one.string("table properties"))
 
 
-_LAZY_SIMPLE: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
-_OF_FORMATS: Final[Mapping[str, FileFormat]] = {
-    _LAZY_SIMPLE: FileFormat.TEXT,
-    "org.apache.hadoop.hive.ql.io.orc.OrcSerde": FileFormat.ORC,
-    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe": FileFormat.PARQUET,
-}
+_OF_SERDES: Final = {str(classes.serde): kind for kind, classes in STORAGE_CLASSES.items()}
 _CLAUSES: Final = (
     (("COLLECTION", "ITEMS", "TERMINATED", "BY"), COLLECTION),
     (("MAP", "KEYS", "TERMINATED", "BY"), MAP_KEY),
@@ -163,12 +166,12 @@ def parse_serde(cursor: Cursor) -> tuple[FileFormat, dict[str, str]]:
         UnsupportedError: another SerDe.
     """
     name = cursor.string()
-    if name not in _OF_FORMATS:
+    if name not in _OF_SERDES:
         raise UnsupportedError(
-            f"SERDE '{name}' is not supported", note=f"There are {', '.join(_OF_FORMATS)}."
+            f"SERDE '{name}' is not supported", note=f"There are {', '.join(_OF_SERDES)}."
         )
     found = property_list(cursor) if cursor.accept("WITH", "SERDEPROPERTIES") else {}
-    return _OF_FORMATS[name], found
+    return _OF_SERDES[name], found
 
 
 def parse_row_format(cursor: Cursor) -> dict[str, str]:

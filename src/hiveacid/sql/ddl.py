@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.model.tables import BucketSpec, Column, FileFormat, SortColumn, TableName
+from hiveacid.model.tables import (
+    STORAGE_CLASSES,
+    BucketSpec,
+    Column,
+    FileFormat,
+    SortColumn,
+    TableName,
+)
 from hiveacid.sql.columns import (
     ConstraintReader,
     parse_column_type,
@@ -82,6 +89,7 @@ def _view_column(cursor: Cursor) -> tuple[str, str | None]:
     return cursor.small_name("view column"), cursor.string() if cursor.accept("COMMENT") else None
 
 
+_OF_INPUT_FORMATS = {classes.input_format: kind for kind, classes in STORAGE_CLASSES.items()}
 _FORMATS = {
     "ORC": FileFormat.ORC,
     "ORCFILE": FileFormat.ORC,
@@ -230,10 +238,12 @@ def parse_file_format(cursor: Cursor) -> FileFormat:
         input_format = cursor.string()
         cursor.expect("OUTPUTFORMAT")
         cursor.string()
-        for word, file_format in (("Orc", FileFormat.ORC), ("Parquet", FileFormat.PARQUET)):
-            if word in input_format:
-                return file_format
-        return FileFormat.TEXT
+        if input_format not in _OF_INPUT_FORMATS:
+            raise UnsupportedError(
+                f"INPUTFORMAT '{input_format}' is not supported",
+                note=f"There are {', '.join(_OF_INPUT_FORMATS)}.",
+            )
+        return _OF_INPUT_FORMATS[input_format]
     start = cursor.token
     name = cursor.name("stored as")
     if name.upper() not in _FORMATS:
@@ -302,11 +312,6 @@ def _skewed_by(cursor: Cursor, table: CreateTable) -> CreateTable:
     return table
 
 
-def _serde_properties(cursor: Cursor, table: CreateTable) -> CreateTable:
-    property_list(cursor)
-    return table
-
-
 _CLAUSES: Final[Mapping[tuple[str, ...], Callable[[Cursor, CreateTable], CreateTable]]] = {
     ("COMMENT",): lambda cursor, table: replace(table, comment=cursor.string()),
     ("PARTITIONED", "BY"): _partitioned_by,
@@ -319,7 +324,6 @@ _CLAUSES: Final[Mapping[tuple[str, ...], Callable[[Cursor, CreateTable], CreateT
     ("TBLPROPERTIES",): lambda cursor, table: replace(
         table, properties={**table.properties, **property_list(cursor)}
     ),
-    ("WITH", "SERDEPROPERTIES"): _serde_properties,
 }
 """What follows the columns of CREATE TABLE, in any order."""
 

@@ -323,6 +323,8 @@ REFUSED: dict[str, type[AcidError]] = {
     "create function f as 'x'": UnsupportedError,
     "create table x (id int) stored by 'iceberg'": UnsupportedError,
     "create table x (id int) stored as avro": UnsupportedError,
+    "create table x (i int) stored as inputformat 'a.Avro' outputformat 'b'": UnsupportedError,
+    "create table x (i int) stored as textfile with serdeproperties ('a'='b')": SqlSyntaxError,
     "create table x (id int, primary key (id) enable novalidate)": InvalidInputError,
     "alter database d set location '/x'": UnsupportedError,
     "start transaction read only": UnsupportedError,
