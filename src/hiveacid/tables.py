@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hiveacid.connectors.enable import enabled_acid
 from hiveacid.connectors.frames import merge_of, table_named
 from hiveacid.connectors.names import location_of, name_for, name_of_new, required_at, table_at
+from hiveacid.connectors.strings import in_hives_words
 from hiveacid.errors import (
     AlreadyExistsError,
     CompactionError,
@@ -34,6 +35,17 @@ if TYPE_CHECKING:
 
 
 __all__ = ["HiveacidTable"]
+
+
+def _told(of: AcidTable | MergeBuilder, given: Any) -> Any:
+    """An expression, or a mapping to some; a text is read as Spark reads it."""
+
+    def one(value: Any) -> Any:
+        spark = cast("Session", of.session).spark
+        return in_hives_words(spark, value) if isinstance(value, str) else value
+
+    is_several = isinstance(given, Mapping)
+    return {name: one(value) for name, value in given.items()} if is_several else one(given)
 
 
 @checked
@@ -109,11 +121,11 @@ class HiveacidTable:
         """
         if not set:
             raise InvalidInputError("update needs set={column: value}", argument="set")
-        self._acid.update(set, where=condition)
+        self._acid.update(_told(self._acid, set), where=_told(self._acid, condition))
 
     def delete(self, condition: Any = None) -> None:
         """DELETE of the rows that meet the condition; without it, of all."""
-        self._acid.delete(where=condition)
+        self._acid.delete(where=_told(self._acid, condition))
 
     def history(self, limit: int | None = None) -> DataFrame:
         """DESCRIBE HISTORY, with numbers and times: the commits that wrote to the table, the last
@@ -165,7 +177,8 @@ class HiveacidTable:
     def merge(self, source: DataFrame, condition: Any) -> MergeClauses:
         """Begins a MERGE; the source is called as ``source.alias`` says."""
         name = self._name or self._acid.name.table
-        return MergeClauses(merge_of(self._acid, source, condition, alias=name))
+        on = _told(self._acid, condition)
+        return MergeClauses(merge_of(self._acid, source, on, alias=name))
 
 
 class Optimization:
@@ -177,7 +190,7 @@ class Optimization:
 
     def where(self, partitionFilter: str) -> Optimization:
         """Only partitions for which this is true: ``"day >= '2026-11-01'"``."""
-        return Optimization(self._acid, (*self._conditions, partitionFilter))
+        return Optimization(self._acid, (*self._conditions, _told(self._acid, partitionFilter)))
 
     def executeCompaction(self) -> DataFrame:
         """Compacts, major, all that has something to do, and waits for it; a row for each
@@ -228,40 +241,45 @@ class MergeClauses:
     def __init__(self, builder: MergeBuilder) -> None:
         self._builder = builder
 
+    def _with(self, clause: str, *given: Any, where: Any) -> MergeClauses:
+        """One more clause, by the name that the builder has for it."""
+        told = [_told(self._builder, one or {}) for one in given]
+        add = getattr(self._builder, clause)
+        return MergeClauses(add(*told, where=_told(self._builder, where)))
+
     def whenMatchedUpdate(
         self, condition: Any = None, set: Mapping[str, Any] | None = None
     ) -> MergeClauses:
         """WHEN MATCHED [AND condition] THEN UPDATE SET ..."""
-        return MergeClauses(self._builder.when_matched_update(set or {}, where=condition))
+        return self._with("when_matched_update", set, where=condition)
 
     def whenMatchedUpdateAll(self, condition: Any = None) -> MergeClauses:
         """WHEN MATCHED [AND condition] THEN UPDATE SET *"""
-        return MergeClauses(self._builder.when_matched_update_all(where=condition))
+        return self._with("when_matched_update_all", where=condition)
 
     def whenMatchedDelete(self, condition: Any = None) -> MergeClauses:
         """WHEN MATCHED [AND condition] THEN DELETE"""
-        return MergeClauses(self._builder.when_matched_delete(where=condition))
+        return self._with("when_matched_delete", where=condition)
 
     def whenNotMatchedInsert(
         self, condition: Any = None, values: Mapping[str, Any] | None = None
     ) -> MergeClauses:
         """WHEN NOT MATCHED [AND condition] THEN INSERT (...) VALUES (...)"""
-        return MergeClauses(self._builder.when_not_matched_insert(values or {}, where=condition))
+        return self._with("when_not_matched_insert", values, where=condition)
 
     def whenNotMatchedInsertAll(self, condition: Any = None) -> MergeClauses:
         """WHEN NOT MATCHED [AND condition] THEN INSERT *"""
-        return MergeClauses(self._builder.when_not_matched_insert_all(where=condition))
+        return self._with("when_not_matched_insert_all", where=condition)
 
     def whenNotMatchedBySourceUpdate(
         self, condition: Any = None, set: Mapping[str, Any] | None = None
     ) -> MergeClauses:
         """WHEN NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET ..."""
-        clause = self._builder.when_not_matched_by_source_update
-        return MergeClauses(clause(set or {}, where=condition))
+        return self._with("when_not_matched_by_source_update", set, where=condition)
 
     def whenNotMatchedBySourceDelete(self, condition: Any = None) -> MergeClauses:
         """WHEN NOT MATCHED BY SOURCE [AND condition] THEN DELETE"""
-        return MergeClauses(self._builder.when_not_matched_by_source_delete(where=condition))
+        return self._with("when_not_matched_by_source_delete", where=condition)
 
     def withSchemaEvolution(self) -> MergeClauses:
         """Columns that the table lacks are added to it."""

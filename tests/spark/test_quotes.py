@@ -15,6 +15,7 @@ import hiveacid
 from hiveacid.errors import ConversionError, UnsupportedError
 from hiveacid.session import Session
 from hiveacid.spark.session import session_conf
+from hiveacid.tables import HiveacidTable
 
 NAMES = {
     "spark.sql.ansi.enabled": "true",
@@ -128,6 +129,13 @@ def test_a_quote_that_stands_twice_is_what_the_session_takes_it_for(
         rows = spark.sql("select 'O''H' as a, 'new' as b")
         rows.write.mode("overwrite").option("replaceWhere", "a = 'O''H'").saveAsTable("t")
         assert spark.table("t").collect() == [(old, "new")]
+        named = HiveacidTable.forName(spark, "t")
+        named.update("a = 'O''H'", {"b": "'Q''H'"})
+        assert spark.table("t").collect() == [(old, "Q'H" if is_one else "QH")]
+        merge = named.alias("t").merge(rows.alias("s"), "t.a = s.a and s.a = 'O''H'")
+        merge.whenMatchedUpdate("t.b <> 'R''H'", {"b": "'R''H'"}).execute()
+        assert spark.table("t").collect() == [(old, "R'H" if is_one else "RH")]
+        named.delete("a <> 'O''H'")
         acid.sql("update t set b = 'P''H'")
         assert spark.table("t").collect() == [(old, "PH")]
         with session_conf(spark, {"spark.sql.legacy.consecutiveStringLiterals.enabled": "true"}):
