@@ -365,10 +365,9 @@ class TableBuilder:
         acid, where = self._acid, self._location
         there = None if where is None else table_at(acid, where)
         name = self._name
-        if name is None and where is None:
-            raise InvalidInputError("The table needs a tableName or a location")
         if name is None:
-            assert where is not None
+            if where is None:
+                raise InvalidInputError("The table needs a tableName or a location")
             name = name_for(acid, where) if there is None else str(there.name)
         if self._how == "create" and there is not None:
             raise AlreadyExistsError(f"Table {there.name} lies at {where} already")

@@ -225,12 +225,10 @@ def merge_into(
     return MergeInto(merge_of(ours, source, condition, alias=parts_of(table)[-1]))
 
 
-def merge_of(
-    ours: AcidTable, source: DataFrame, condition: Any, *, alias: str, evolve: bool = False
-) -> MergeBuilder:
+def merge_of(ours: AcidTable, source: DataFrame, condition: Any, *, alias: str) -> MergeBuilder:
     """A MERGE of rows under the name that they were given by ``alias``."""
     name = getattr(source, ALIAS, None) or "source"
-    return ours.merge(source, on=condition, alias=alias, source_alias=name, evolve=evolve)
+    return ours.merge(source, on=condition, alias=alias, source_alias=name)
 
 
 class MergeInto:

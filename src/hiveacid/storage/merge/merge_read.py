@@ -71,14 +71,13 @@ def merge_read(
     valid: ValidWriteIdList,
     row_ids: bool = False,
     selection: Selection | None = None,
-    unit: str = MICROSECONDS,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one partition directory (``location`` is its path) that are alive under
     ``valid``.
 
     ``table_columns`` are the table's without partition columns; a file's columns are matched to
     them by position. ``columns`` selects by name, in the order given; None is all. ``row_ids``
-    adds ``row__id`` last. ``unit`` is that of timestamps. ``selection`` names the files and
+    adds ``row__id`` last. ``selection`` names the files and
     stripes to read; rows that cannot meet its predicate are left out.
 
     Raises:
@@ -97,7 +96,7 @@ def merge_read(
         valid=valid,
         row_ids=row_ids,
         selection=selection,
-        unit=unit,
+        unit=MICROSECONDS,
     )
     for task in tasks:
         yield from task.rows()

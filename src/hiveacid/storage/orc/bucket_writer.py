@@ -145,11 +145,6 @@ class BucketFileWriter(AbstractContextManager["BucketFileWriter"]):
         else:
             self.abort()
 
-    @property
-    def rows(self) -> int:
-        """Rows or events written so far."""
-        return self._rows
-
     def write_rows(self, batch: pa.RecordBatch) -> None:
         """Append rows: ``batch`` has the table's columns in order; names are not compared.
 
