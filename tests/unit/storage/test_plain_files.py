@@ -21,7 +21,7 @@ from hiveacid.errors import (
     UnsupportedError,
 )
 from hiveacid.layout.directories import DataFile
-from hiveacid.model.tables import Column, FileFormat, RowFormat
+from hiveacid.model.tables import Column, FileFormat, RowFormat, row_format
 from hiveacid.model.types import parse_type
 from hiveacid.storage.filesystem import FileSystem
 from hiveacid.storage.plain.writers import open_row_writer, write_no_rows
@@ -221,6 +221,22 @@ def test_compressed_text_and_header_lines(tmp_path, name, pack):
     (tmp_path / name).write_bytes(pack(b"id\n1\n2\n")[:-9])
     with pytest.raises(FormatError):
         read(tmp_path / name, columns(id="int"), FileFormat.TEXT)
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_text_that_is_written_has_the_lines_that_readers_skip(tmp_path, lines):
+    """Hive writes none, and shows fewer rows than it wrote."""
+    table, properties = columns(id="int", v="string"), {"skip.header.line.count": str(lines)}
+    writer = open_row_writer(
+        FS, str(tmp_path / "f"), format=FileFormat.TEXT, columns=table, kind=FileKind.PLAIN,
+        properties=properties,
+    )  # fmt: skip
+    for i in range(2):
+        writer.write_rows(pa.record_batch({"id": pa.array([i], pa.int32()), "v": ["x"]}))
+    assert writer.close().rows == 2
+    assert (tmp_path / "f").read_bytes() == b"id\x01v" + b"\n" * lines + b"0\x01x\n1\x01x\n"
+    found = read(tmp_path / "f", table, FileFormat.TEXT, row_format(properties))
+    assert found == [{"id": 0, "v": "x"}, {"id": 1, "v": "x"}]
 
 
 @pytest.mark.parametrize("ending", ["snappy", "lz4", "lzo"])

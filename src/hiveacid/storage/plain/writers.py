@@ -172,8 +172,16 @@ class TextFileWriter(_OutputFile):
             return
         lines = format_rows(batch.columns, self._columns, self._format)
         with mapped(self._path):
+            if not self._rows:
+                self._stream().write(self._header())
             self._stream().write(lines)
         self._rows += batch.num_rows
+
+    def _header(self) -> bytes:
+        """The lines that readers skip: Hive writes none, and so loses the first rows."""
+        count, between = self._format.header_lines, bytes([self._format.separator(0)])
+        names = between.join(b" ".join(c.name.encode().split()) for c in self._columns)
+        return names + b"\n" * count if count else b""
 
 
 class ParquetFileWriter(_OutputFile):
