@@ -5,7 +5,7 @@ what changed; without a JVM.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,10 @@ from hiveacid.cli.output import (
     to_json,
 )
 from hiveacid.errors import InvalidInputError, NotFoundError
-from hiveacid.layout.directories import AcidDirectory, DataFile
+from hiveacid.layout.directories import AcidDirectory, DataFile, partition_name
 from hiveacid.layout.resolve import resolve
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
-from hiveacid.model.tables import LONG_MAX, AcidMode, TableName
+from hiveacid.model.tables import LONG_MAX, AcidMode, TableKind, TableName
 from hiveacid.storage.python_values import python_rows, python_values
 
 if TYPE_CHECKING:
@@ -41,12 +41,15 @@ _TABLE_NAME = re.compile(r"(?:(?P<database>\w+)\.)?(?P<table>\w+)")
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Whose eyes: the location of a table and what its reader may see."""
+    """Whose eyes: the location of a table and what its reader may see. ``partitions`` are the
+    locations that the metastore has of them, by name; None where directories have to tell.
+    """
 
     location: str
     valid: ValidWriteIdList
     valid_txns: ValidTxnList | None
     mode: AcidMode
+    partitions: Mapping[str, str] | None = None
 
 
 @app.command()
@@ -206,10 +209,18 @@ def _table_reader(
     name = TableName(match["database"] or "default", match["table"])
     with open_metastore(url) as metastore:
         table = metastore.get_table(name)
+        if table.kind is TableKind.VIEW:
+            raise InvalidInputError(f"{name} is a view: it has no files", view=str(name))
         seen = metastore.valid_txns() if valid_txns is None else valid_txns
         if valid is None:
             (valid,) = metastore.valid_write_ids((name,), seen)
-    return _Reader(table.location, valid, seen, table.acid_mode)
+        partitions = {"": table.location}
+        if table.partition_columns:
+            partitions = {
+                partition_name(table.partition_keys, one.values): one.location
+                for one in metastore.list_partitions(name)
+            }
+    return _Reader(table.location, valid, seen, table.acid_mode, partitions)
 
 
 def _location(path: str) -> str:
@@ -220,11 +231,16 @@ def _resolved(reader: _Reader) -> Iterator[tuple[str, AcidDirectory]]:
     from hiveacid.storage.filesystem import Files
     from hiveacid.storage.listing import discover_partitions, list_partition
 
-    fs, root = Files().at(reader.location)
-    for partition in discover_partitions(fs, root):
-        entries = list_partition(fs, partition.path)
-        directory = resolve(entries, reader.valid, reader.valid_txns, mode=reader.mode)
-        yield partition.path[len(root) :].strip("/"), directory
+    files = Files()
+    if reader.partitions is not None:
+        places = [(name, files.at(location)) for name, location in reader.partitions.items()]
+    else:
+        fs, root = files.at(reader.location)
+        paths = [one.path for one in discover_partitions(fs, root)]
+        places = [(path[len(root) :].strip("/"), (fs, path)) for path in paths]
+    for name, place in places:
+        entries = list_partition(*place)
+        yield name, resolve(entries, reader.valid, reader.valid_txns, mode=reader.mode)
 
 
 def _print_tree(location: str, found: tuple[tuple[str, AcidDirectory], ...]) -> None:

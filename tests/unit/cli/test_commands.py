@@ -14,6 +14,7 @@ import pytest
 from tests.unit.cli.running import run as hiveacid
 from tests.unit.cli.running import run_apart
 
+import hiveacid as hiveacid_of_python
 from hiveacid.clock import SystemClock
 from hiveacid.metastore.connect import connect
 from hiveacid.model.transactions import LockComponent, LockType
@@ -87,6 +88,21 @@ def test_ls_of_a_partitioned_root_is_a_list_with_partitions(table: Path, tmp_pat
     answer = json.loads(hiveacid("ls", str(root), "--json").stdout)
     assert [part["partition"] for part in answer] == ["p=1", "p=2"]
     assert all(len(part["deltas"]) == 4 for part in answer)
+
+
+def test_ls_of_a_table_has_the_partitions_of_the_metastore_wherever_they_lie(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path}/m.db"
+    with hiveacid_of_python.connect(None, url, warehouse=f"{tmp_path}/wh") as acid:
+        acid.sql(
+            "create table t (i int) partitioned by (p int) stored as orc"
+            " tblproperties ('transactional'='true')"
+        )
+        acid.sql(f"alter table t add partition (p=2) location '{tmp_path}/elsewhere'")
+        acid.sql("insert into t values (1, 1), (2, 2)")
+    answer = json.loads(hiveacid("ls", "t", "--json", "--metastore", url).stdout)
+    assert [(one["partition"], len(one["deltas"])) for one in answer] == [("p=1", 1), ("p=2", 1)]
 
 
 def test_ls_without_json_is_a_tree(table: Path) -> None:
