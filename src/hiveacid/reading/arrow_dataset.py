@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from hiveacid.errors import AcidError, MissingExtraError
+from hiveacid.errors import AcidError, MissingExtraError, UnsupportedError
 from hiveacid.model.ids import ValidTxnList, ValidWriteIdList
 from hiveacid.model.predicates import (
     ANYTHING,
@@ -134,6 +134,15 @@ class Dataset(ds.FileSystemDataset):  # type: ignore[misc]
     def count_rows(self, filter: _Filter = None, **_options: object) -> int:
         """How many rows there are."""
         return sum(batch.num_rows for batch in self.reader([], filter))
+
+    def _refused(self, *_arguments: object, **_options: object) -> None:
+        raise UnsupportedError(
+            "A dataset of hiveacid has no files that Arrow could look into",
+            note="to_table(columns=..., filter=...) and scanner(...) read it; their tables can"
+            " do the rest.",
+        )
+
+    filter = take = join = join_asof = sort_by = _refused
 
     def scan_polars(self) -> pl.LazyFrame:
         """The table as a Polars LazyFrame: columns, conditions and ``head`` reach the files.

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import hiveacid
-from hiveacid.errors import FormatError, InvalidInputError
+from hiveacid.errors import FormatError, InvalidInputError, UnsupportedError
 from hiveacid.model.predicates import ANYTHING, Anything, Compare, In, IsNull, Op, Or
 from hiveacid.reading.arrow_dataset import Dataset, _predicate
 from hiveacid.session import Session
@@ -186,3 +186,9 @@ def test_a_reading_that_is_given_up_ends_its_lease(
     del batches
     gc.collect()
     assert len(acid.sql("show transactions").rows) == 0
+
+
+def test_what_arrow_does_with_files_is_refused_by_name(data: Dataset) -> None:
+    for call in (lambda: data.filter(pc.field("id") == 1), lambda: data.sort_by("id")):
+        with pytest.raises(UnsupportedError, match="no files"):
+            call()
