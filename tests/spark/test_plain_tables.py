@@ -461,3 +461,16 @@ def test_dates_of_parquet_files_are_of_the_calendar_that_spark_wrote_them_in(
         spark.sql("select date'1500-01-02' d").write.parquet(f"{tmp_path}/f")
     acid.sql(f"create external table f (d date) stored as parquet location '{tmp_path}/f'")
     assert rows("select d from f") == [(datetime.date(1500, 1, 2),)]
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp with local time zone"])
+def test_times_before_1970_of_orc_files_by_arrow(acid, rows, tmp_path, kind):
+    """Its C++ writer stores fractions that ORC's Java reader refuses."""
+    time = datetime.datetime(1965, 1, 2, 3, 4, 5, 500000)
+    (tmp_path / "f").mkdir()
+    given = pa.array([time], pa.timestamp("us", None if kind == "timestamp" else "UTC"))
+    table = pa.table({"t": given, "s": pa.StructArray.from_arrays([given], ["t"])})
+    orc.write_table(table, tmp_path / "f" / "x")
+    columns = f"t {kind}, s struct<t:{kind}>"
+    acid.sql(f"create external table f ({columns}) stored as orc location '{tmp_path}/f'")
+    assert rows("select t, s.t from f") == [(time, time)]

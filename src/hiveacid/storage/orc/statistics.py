@@ -181,10 +181,15 @@ def _times_agree(tail: OrcTail, number: int, *, utc: bool) -> bool:
         return False
     if node.type.name in _TIMES and not (tail.has_julian_dates and tail.java_has_julian_dates):
         least = _least_day(tail, number)
-        return least is None or least >= _GREGORIAN_DAY
+        # times before 1970 with a fraction are as C++ leaves them (``early_times``), which Java
+        # refuses; files of ours, where they are not, name a calendar
+        broken = tail.footer.writer == _CPP and not tail.footer.HasField("calendar")
+        floor = 0 if broken and node.type.name != "date" else _GREGORIAN_DAY
+        return least is None or least >= floor
     return True
 
 
+_CPP: Final = 1
 _TIMES: Final = ("date", "timestamp", "timestamp with local time zone")
 
 
