@@ -174,14 +174,15 @@ def parse_serde(cursor: Cursor) -> tuple[FileFormat, dict[str, str]]:
     return _OF_SERDES[name], found
 
 
-def parse_row_format(cursor: Cursor) -> dict[str, str]:
-    """What follows ROW FORMAT: DELIMITED with its clauses, or a SerDe of a format that is known.
+def parse_row_format(cursor: Cursor) -> tuple[FileFormat, dict[str, str]]:
+    """What follows ROW FORMAT: DELIMITED with its clauses, or a SerDe of a format that is known;
+    the format, and what a table keeps of it.
 
     Raises:
         UnsupportedError: another SerDe, or lines that do not end with a newline.
     """
     if cursor.accept("SERDE"):
-        return parse_serde(cursor)[1]
+        return parse_serde(cursor)
     cursor.expect("DELIMITED")
     found: dict[str, str] = {}
     if cursor.accept("FIELDS", "TERMINATED", "BY"):
@@ -193,7 +194,7 @@ def parse_row_format(cursor: Cursor) -> dict[str, str]:
             found[key] = cursor.string()
     if found.get(LINE, "\n") not in ("\n", "10"):
         raise UnsupportedError("LINES TERMINATED BY only supports newline '\\n' right now")
-    return found
+    return FileFormat.TEXT, found
 
 
 _STATES = ("ENABLE", "DISABLE", "ENFORCED", "VALIDATE", "NOVALIDATE", "RELY", "NORELY")

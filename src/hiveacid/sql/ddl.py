@@ -218,11 +218,10 @@ def _using(cursor: Cursor, table: CreateTable) -> CreateTable:
 
 
 def _row_format(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """ROW FORMAT ..., of a text table where STORED AS does not say otherwise, as in Hive."""
-    is_text = cursor.key == "DELIMITED" or "LazySimpleSerDe" in cursor.peek(1).text
-    properties = {**parse_row_format(cursor), **table.properties}
-    file_format = table.format or (FileFormat.TEXT if is_text else None)
-    return replace(table, format=file_format, properties=properties)
+    """ROW FORMAT ..., of a table of its format where STORED AS does not say otherwise."""
+    file_format, properties = parse_row_format(cursor)
+    properties |= table.properties
+    return replace(table, format=table.format or file_format, properties=properties)
 
 
 def _stored(cursor: Cursor) -> FileFormat:

@@ -134,12 +134,12 @@ VALUES = {
     "'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' stored as textfile": (
         CreateTable(X, ID, format=FileFormat.TEXT, external=True, if_not_exists=True)
     ),
-    "create external table x (id int) row format delimited fields terminated by ','": CreateTable(
-        X,
-        ID,
-        format=FileFormat.TEXT,
-        external=True,
-        properties={"field.delim": ",", "serialization.format": ","},
+    "create table x (id int) row format serde "
+    "'org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe'": (
+        CreateTable(X, ID, format=FileFormat.PARQUET)
+    ),
+    "create table x (id int) row format delimited fields terminated by ','": CreateTable(
+        X, ID, format=FileFormat.TEXT, properties={"field.delim": ",", "serialization.format": ","}
     ),
     "create table x (id int) row format delimited stored as orc": (
         CreateTable(X, ID, format=FileFormat.ORC)
