@@ -296,7 +296,7 @@ class Session(
             accept(bound)
             return bound
 
-        answered = partial(bind_answered, complete.text, prefix=prefix) if moment is None else None
+        answered = partial(bind_answered, complete, prefix=prefix) if moment is None else None
         return self._carry_out(bind_to, text=complete.text, answered=answered)
 
     def _prefix_of_statement(self) -> str:

@@ -195,7 +195,7 @@ def _carried_out(
             answer = _over_rows(acid, look, original, text)
             if answer is not None:
                 return answer
-        statement = parse_one(text, setting_of=acid.settings.get)
+        statement = parse_one(text, setting_of=acid.settings.get, sparks=True)
         if isinstance(statement.body, CreateTable):
             ensure_database(acid, statement.body.name)
         if look is not None:
@@ -305,7 +305,7 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     """What Spark makes of a statement that keeps the rows of a query over ours; None where it is
     no such statement.
     """
-    cursor = Cursor(source=text, tokens=_tokens(text))
+    cursor = Cursor(source=text, tokens=_tokens(text), sparks=True)
     ctes = _ctes(cursor)
     start = cursor.token.start
     head = _head(cursor)
@@ -321,9 +321,9 @@ def _over_rows(acid: Session, look: Look, original: _Original, text: str) -> Dat
     fragment = QueryParser(cursor).query_fragment()
     cursor.accept(";")
     cursor.end_statement()
-    statement = ParsedStatement(fragment.text, 1, fragment)
+    statement = ParsedStatement(fragment.text, 1, fragment, sparks=True)
     if ctes:
-        statement = parse_one(f"{ctes} {fragment.text}", setting_of=acid.settings.get)
+        statement = parse_one(f"{ctes} {fragment.text}", setting_of=acid.settings.get, sparks=True)
     rows = acid.run(statement, accept=partial(_accept, None))
     with own_calls():
         if is_view:

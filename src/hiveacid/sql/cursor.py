@@ -250,9 +250,12 @@ _QUERY_START = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
 class Cursor:
-    """Reads tokens one by one: a place in the list of them, which moves on."""
+    """Reads tokens one by one: a place in the list of them, which moves on. In a text of ``sparks``
+    own calls functions, the order of NULL and that of set operators mean what they do to Spark.
+    """
 
-    def __init__(self, *, source: str, tokens: Sequence[Token]) -> None:
+    def __init__(self, *, source: str, tokens: Sequence[Token], sparks: bool = False) -> None:
+        self.sparks = sparks
         self.source = source
         self.tokens = tokens
         self.at = 0

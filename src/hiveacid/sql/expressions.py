@@ -281,7 +281,7 @@ class ExpressionParser(ABC):
         self._depth += 1
         self._read(scope, stop)
         self._depth -= 1
-        if not self._depth:
+        if not self._depth and not self.cursor.sparks:
             for at, text in concatenations(self.cursor.tokens[start : self.cursor.at]):
                 scope.edits.append(Edit(at, at, text))
 
@@ -321,7 +321,9 @@ class ExpressionParser(ABC):
             within_group = cursor.at > 1 and cursor.tokens[cursor.at - 2].key == "GROUP"
             cursor.skip(2)
             self.sort_items(scope, write=not within_group)
-        elif token.key == "NOT" and cursor.peek(1).key == "LIKE" and cursor.peek(2).key in NEGATED:
+        elif (
+            not cursor.sparks and cursor.looking_at("NOT", "LIKE") and cursor.peek(2).key in NEGATED
+        ):
             word = cursor.peek(2)
             cursor.skip(3)
             scope.edits.append(Edit(word.start, word.end, NEGATED[word.key]))
@@ -393,7 +395,8 @@ class ExpressionParser(ABC):
         name, first = self.cursor.next(), self.cursor.at
         self.group(scope)
         group = self.cursor.tokens[first : self.cursor.at]
-        scope.edits += [Edit(*one) for one in respelled(name, group)]
+        if not self.cursor.sparks:
+            scope.edits += [Edit(*one) for one in respelled(name, group)]
 
     def _ranking(self, scope: Scope) -> None:
         """A call of a function that ranks rows; where its window has no order all are peers."""
@@ -457,7 +460,7 @@ class ExpressionParser(ABC):
         cursor.expect("AS")
         kind = cursor.token
         words = [cursor.peek(n).key for n in range(5)]
-        if kind.key in ("CHAR", "VARCHAR") and words[1] == "(":
+        if kind.key in ("CHAR", "VARCHAR") and words[1] == "(" and not cursor.sparks:
             cursor.skip(2)
             length = cursor.integer("type length")
             close = cursor.token.end
@@ -479,7 +482,7 @@ class ExpressionParser(ABC):
         def item(cursor: Cursor) -> None:
             self.expression(scope, _at_sort_item_end)
             descending = cursor.descending()
-            if cursor.nulls_first() is None and write:
+            if cursor.nulls_first() is None and write and not cursor.sparks:
                 end = cursor.tokens[cursor.at - 1].end
                 scope.edits.append(Edit(end, end, " NULLS FIRST" if descending else " NULLS LAST"))
 

@@ -93,12 +93,13 @@ Body = ParsedDml | ParsedLater | ParsedExplain | Command | TransactionStatement
 @dataclass(frozen=True, slots=True)
 class ParsedStatement:
     """One statement: ``text`` without the semicolon, ``line`` (from 1) where it starts, what it
-    says.
+    says; and whether it was said in one of Spark's own calls (``Cursor``).
     """
 
     text: str
     line: int
     body: Body
+    sparks: bool = False
 
 
 _QUERIES: dict[str, Callable[[Cursor], Body]] = {
@@ -173,13 +174,18 @@ def parse(text: str) -> tuple[ParsedStatement, ...]:
         SqlSyntaxError: the text is not Hive SQL; with line and column.
         UnsupportedError: a statement or clause that is known and not supported.
     """
-    return tuple(_statement(text, tokens, wait=True) for tokens in _split(text))
+    return tuple(_statement(text, tokens, wait=True, sparks=False) for tokens in _split(text))
 
 
 def parse_one(
-    text: str, *, setting_of: SettingOf | None = None, args: Arguments | None = None
+    text: str,
+    *,
+    setting_of: SettingOf | None = None,
+    args: Arguments | None = None,
+    sparks: bool = False,
 ) -> ParsedStatement:
-    """The one statement of ``text``, with its variables and parameters replaced.
+    """The one statement of ``text``, with its variables and parameters replaced; ``sparks`` as
+    ``Cursor`` has it.
 
     Raises:
         SqlSyntaxError: none or several statements, a parameter without a value, or as ``parse``.
@@ -192,7 +198,7 @@ def parse_one(
     if len(statements) != 1:
         what = "no statement" if not statements else "more than one statement"
         raise syntax_error(text, 0 if not statements else statements[1][0].start, what)
-    return _statement(text, statements[0], wait=False)
+    return _statement(text, statements[0], wait=False, sparks=sparks)
 
 
 def resolved(statement: ParsedStatement, setting_of: SettingOf) -> ParsedStatement:
@@ -249,7 +255,9 @@ def parse_table_name(text: str) -> TableName:
     return whole(text, Cursor.table_name)
 
 
-def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> ParsedStatement:
+def _statement(
+    source: str, tokens: tuple[Token, ...], *, wait: bool, sparks: bool
+) -> ParsedStatement:
     text = source[tokens[0].start : tokens[-2].end]
     line, column = position(source, tokens[0].start)
     if wait and "${" in text:
@@ -260,9 +268,9 @@ def _statement(source: str, tokens: tuple[Token, ...], *, wait: bool) -> ParsedS
         raise syntax_error(source, unknown.start, f"variable {name} has no value")
     if tokens[0].key != "SET" and any(token.key in (":", "?") for token in tokens):
         refuse_parameters(source, start=tokens[0].start, end=tokens[-1].start)
-    cursor = Cursor(source=source, tokens=tokens)
+    cursor = Cursor(source=source, tokens=tokens, sparks=sparks)
     try:
-        return ParsedStatement(text, line, _body(cursor, text, line))
+        return ParsedStatement(text, line, _body(cursor, text, line), sparks)
     except RecursionError as error:
         raise UnsupportedError("Queries or types are nested too deeply here") from error
 
@@ -305,5 +313,7 @@ def _explain(cursor: Cursor, line: int) -> ParsedExplain:
     if cursor.at_end():
         raise cursor.unrecognized("explain statement")
     text = cursor.source[cursor.token.start : cursor.tokens[-2].end]
-    inner = Cursor(source=cursor.source, tokens=cursor.tokens[cursor.at :])
-    return ParsedExplain(ParsedStatement(text, line, _body(inner, text, line)), " ".join(modes))
+    tokens, sparks = cursor.tokens[cursor.at :], cursor.sparks
+    inner = Cursor(source=cursor.source, tokens=tokens, sparks=sparks)
+    said = ParsedStatement(text, line, _body(inner, text, line), sparks)
+    return ParsedExplain(said, " ".join(modes))

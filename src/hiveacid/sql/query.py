@@ -124,7 +124,7 @@ class QueryParser(ExpressionParser):
         parent.named_by = last.named_by or parent.body
         while cursor.key in _SET_OPERATORS:
             at = cursor.token.start
-            if others and cursor.key == "INTERSECT":  # to Hive all are equal, to Spark it is first
+            if others and cursor.key == "INTERSECT" and not cursor.sparks:  # to Hive all are equal
                 parent.edits += [Edit(start, start, "("), Edit(at, at, ") ")]
             others |= cursor.key != "INTERSECT"
             cursor.next()

@@ -17,7 +17,7 @@ from hiveacid.sql.cursor import Cursor, Token, tokenize
 from hiveacid.sql.needs import aggregate, one_table
 from hiveacid.sql.operands import COMPARISONS
 from hiveacid.sql.parameters import literal_of
-from hiveacid.sql.parse import parse_one
+from hiveacid.sql.parse import ParsedStatement, parse_one
 from hiveacid.sql.splice import Splicer
 from hiveacid.statements.values import Aggregate
 from hiveacid.txn.view import Look
@@ -53,13 +53,16 @@ _FUNCTIONS: Final = frozenset(
 _PLAIN: Final = re.compile(r"[\w .,:/+-]*")
 
 
-def bind_answered(text: str, look: Look, answer_of: AnswerOf, *, prefix: str) -> Any:
+def bind_answered(
+    statement: ParsedStatement, look: Look, answer_of: AnswerOf, *, prefix: str
+) -> Any:
     """The value of a statement with the answers that there are in the place of such queries; None
-    where there is none. ``text`` and ``prefix`` are those by which it was bound before.
+    where there is none. ``prefix`` is that by which it was bound before.
 
     Raises:
         AcidError: as ``bind``.
     """
+    text = statement.text
     if _MAY_HAVE_ONE.search(text) is None:
         return None
     tokens = tokenize(text)
@@ -77,7 +80,7 @@ def bind_answered(text: str, look: Look, answer_of: AnswerOf, *, prefix: str) ->
         edits.append((tokens[first].start, tokens[last].end, value))
     for start, end, value in reversed(edits):
         text = text[:start] + value + text[end:]
-    return bind(parse_one(text), look, prefix=prefix) if edits else None
+    return bind(parse_one(text, sparks=statement.sparks), look, prefix=prefix) if edits else None
 
 
 def _value(query: Cursor, resolve: Resolve, answer_of: AnswerOf) -> str | None:

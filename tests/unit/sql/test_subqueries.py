@@ -8,17 +8,29 @@ import pytest
 from tests.unit.sql.catalog import SmallCatalog
 
 from hiveacid.model.predicates import ANYTHING, Compare, In, Op
-from hiveacid.sql import bind_answered
+from hiveacid.sql import bind_answered, parse_one
 from hiveacid.statements.values import Delete, Insert, Query, Update
 
 ANSWERS = {"id": 5, "v": -2, "p": "2024-01-05", None: 7}
 NEW = "select max(id) from d2.s"
 
 
-def answered(text: str, answers: object = None) -> object:
+def answered(text: str, answers: object = None, *, sparks: bool = False) -> object:
     known = ANSWERS if answers is None else answers
     return bind_answered(
-        text, SmallCatalog(), lambda _, wanted: known.get(wanted.column), prefix="P"
+        parse_one(text, sparks=sparks),
+        SmallCatalog(),
+        lambda _, wanted: known.get(wanted.column),
+        prefix="P",
+    )
+
+
+def test_what_spark_means_by_a_text_of_its_own_calls_stays() -> None:
+    text = f"select size(v) from t where id > ({NEW}) order by std(v), greatest(id, 1) || v + 2"
+    found = answered(text, sparks=True)
+    assert isinstance(found, Query)
+    assert found.text == (
+        "select size(v) from P0 as `t` where id >  5  order by std(v), greatest(id, 1) || v + 2"
     )
 
 
