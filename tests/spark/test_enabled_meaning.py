@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import hiveacid
 from hiveacid.session import Session
+from hiveacid.tables import HiveacidTable
 
 ROWS = "(1, 'b', 2.5D), (2, null, null), (3, 'a', -1D), (null, 'c', 4D)"
 QUERIES = (
@@ -54,5 +55,12 @@ def test_queries_and_changes(enabled: Session, spark: SparkSession) -> None:
     assert spark.table("kept").collect() == wanted
     spark.sql("update ours set d = greatest(d, 3D) where least(id, d) = 2")
     assert spark.sql("select d from ours where id = 2").collect() == [(3.0,)]
+    HiveacidTable.forName(spark, "ours").delete("least(id, d) = 4D")
+    assert spark.sql("select count(*) from ours where id is null").collect() == [(0,)]
+    rows = spark.sql("select 9 id, 'z' v, cast(null as double) d")
+    new = rows.write.mode("overwrite").option("replaceWhere", "least(id, d) > 1")
+    new.saveAsTable("ours")
+    assert spark.sql("select id from ours order by id").collect() == [(1,), (3,), (9,)]
     hives = enabled.sql("select id from ours order by v limit 1").collect()
     assert hives == [(3,)], "acid.sql is Hive's"
+    assert enabled.table("ours").delete("least(id, d) > 1").rows == 0

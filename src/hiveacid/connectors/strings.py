@@ -8,6 +8,7 @@ from typing import Any, Final
 from hiveacid.connectors.names import COMMENT
 from hiveacid.errors import UnsupportedError
 from hiveacid.spark.session import is_ansi, literal
+from hiveacid.sql.cursor import SparksText
 
 _QUOTED_NAMES: Final = "spark.sql.ansi.doubleQuotedIdentifiers"
 _TWO_STRINGS: Final = "spark.sql.legacy.consecutiveStringLiterals.enabled"
@@ -23,7 +24,7 @@ _IN_STRING: Final = re.compile(
 )
 
 
-def in_hives_words(spark: Any, text: str) -> str:
+def in_hives_words(spark: Any, text: str) -> SparksText:
     r"""Text of a user of Spark's own calls as Hive would have it: from version 4 on, a quote that
     stands twice in a string is one to Spark, while Hive reads two strings, of which it makes one.
     Hive knows no raw strings (``r'\d'``) and no ``\U0001F600``.
@@ -42,7 +43,7 @@ def in_hives_words(spark: Any, text: str) -> str:
             note="Write strings as 'x' and names as `x`.",
         )
     if _OTHERWISE.search(text) is None:
-        return text
+        return SparksText(text)
     is_one = not spark.version.startswith("3.") and spark.conf.get(_TWO_STRINGS, "false") != "true"
 
     def one(found: re.Match[str]) -> str:
@@ -59,4 +60,4 @@ def in_hives_words(spark: Any, text: str) -> str:
 
         return quote + _IN_STRING.sub(said, found[0][1:-1]) + quote
 
-    return _STRING.sub(one, text)
+    return SparksText(_STRING.sub(one, text))

@@ -249,6 +249,12 @@ _T = TypeVar("_T")
 _QUERY_START = frozenset({"SELECT", "FROM", "WITH", "VALUES", "("})
 
 
+class SparksText(str):
+    """An expression given to one of Spark's own calls (``Cursor``)."""
+
+    __slots__ = ()
+
+
 class Cursor:
     """Reads tokens one by one: a place in the list of them, which moves on. In a text of ``sparks``
     own calls functions, the order of NULL and that of set operators mean what they do to Spark.

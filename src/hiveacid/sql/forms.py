@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from hiveacid.errors import UnsupportedError
-from hiveacid.sql.cursor import Cursor, tokenize
+from hiveacid.sql.cursor import Cursor, SparksText, tokenize
 
 _T = TypeVar("_T")
 TABLE: Final = ("name", Cursor.table_name)
@@ -19,7 +19,8 @@ def whole(text: str, read: Callable[[Cursor], _T]) -> _T:
     Raises:
         SqlSyntaxError: it is something else, or more follows.
     """
-    cursor = Cursor(source=text, tokens=tokenize(text))
+    sparks = isinstance(text, SparksText)
+    cursor = Cursor(source=text, tokens=tokenize(text), sparks=sparks)
     found = read(cursor)
     cursor.end_statement()
     return found
