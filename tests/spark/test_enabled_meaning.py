@@ -36,6 +36,7 @@ QUERIES = (
 @pytest.fixture
 def enabled(spark: SparkSession, tmp_path: Path) -> Iterator[Session]:
     yield hiveacid.enable(spark, f"sqlite:///{tmp_path}/m.db", warehouse=f"{tmp_path}/wh")
+    spark.catalog.dropTempView("g2")
     spark.sql("drop table if exists sparks")
     hiveacid.disable(spark)
 
@@ -50,9 +51,9 @@ def test_queries_and_changes(enabled: Session, spark: SparkSession) -> None:
         found = spark.sql(query.format(t="ours"))
         assert found.columns == wanted.columns, query
         assert str(found.collect()) == str(wanted.collect()), query
-    spark.sql("create temporary view kept as select greatest(id, d) g from ours order by v limit 2")
+    spark.sql("create temporary view g2 as select greatest(id, d) g from ours order by v limit 2")
     wanted = spark.sql("select greatest(id, d) g from sparks order by v limit 2").collect()
-    assert spark.table("kept").collect() == wanted
+    assert spark.table("g2").collect() == wanted
     spark.sql("update ours set d = greatest(d, 3D) where least(id, d) = 2")
     assert spark.sql("select d from ours where id = 2").collect() == [(3.0,)]
     HiveacidTable.forName(spark, "ours").delete("least(id, d) = 4D")

@@ -19,6 +19,7 @@ def test_a_process_that_nobody_saw_alive_counts() -> None:
     assert clock() - before >= 0.15
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_without_anybody_waiting_still_counts() -> None:
     """Spark's daemon of Python workers lets the system reap them."""
     daemon = """
@@ -51,6 +52,7 @@ sys.stdin.readline()
         process.stdin.write("\n")
 
 
+@pytest.mark.slow
 def test_a_process_that_is_waited_for_counts_once() -> None:
     work = "import time\nwhile time.process_time() < 1: pass\nprint()\ninput()"
     clock = CpuClock()

@@ -6,12 +6,14 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 from tests.unit.cli.running import run
 from tests.unit.compaction.quick import ACID, session_of
 
 from hiveacid.model.readable import moment
 
 
+@pytest.mark.slow
 def test_purge_says_what_it_did_and_where_the_report_is(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'metastore.db'}"
     with session_of(url, tmp_path) as acid:

@@ -129,6 +129,7 @@ def test_arguments_of_python_are_spelled_as_options(text: str, in_sql: bool, exp
     assert spelled(text, {"order_by": "--order-by"}, in_sql=in_sql) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_one_round_says_what_it_did_and_what_it_left(workers: int, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/m.db"

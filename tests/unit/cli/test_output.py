@@ -16,6 +16,7 @@ from hiveacid.cli.output import Format, print_rows
 from hiveacid.errors import InvalidInputError
 
 
+@pytest.mark.slow
 def test_a_long_table_does_not_wait_for_its_last_row(capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
 
@@ -45,6 +46,7 @@ def test_columns_of_one_name_are_no_object_of_json(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == '{"id": 1, "ID": 2}\nid,id\n1,2\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "out", "encoding", "said"),
     [
@@ -82,11 +84,13 @@ def _shell(text: str, *arguments: bytes | str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_an_output_that_is_closed_is_no_error() -> None:
     closed = _shell("hiveacid --version >&-")
     assert (closed.returncode, closed.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_an_argument_that_is_no_text_is_not_taken_for_output() -> None:
     done = _shell('hiveacid read "$1"', b"x\xff.csv")
     assert done.returncode == 2

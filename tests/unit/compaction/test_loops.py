@@ -72,6 +72,7 @@ def test_a_loop_goes_on_after_a_failure_and_not_after_its_end() -> None:
     assert len(done) == 2
 
 
+@pytest.mark.slow
 def test_the_end_of_a_loop_waits_for_the_work_under_way() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
@@ -134,6 +135,7 @@ def _served(metrics: Metrics, store: Store) -> Iterator[MetricsPort]:
         port.close()
 
 
+@pytest.mark.slow
 def test_metrics_are_prometheus_text_of_counters_queue_and_transactions() -> None:
     metrics = Metrics()
     entry = _entry(1, CompactionState.WORKING)
@@ -182,6 +184,7 @@ def _get(port: int, path: str) -> str:
         return text
 
 
+@pytest.mark.slow
 def test_while_the_metastore_fails_counters_are_served_and_count_it() -> None:
     store = Store()
     with _served(Metrics(), store) as port:

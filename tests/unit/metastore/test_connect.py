@@ -158,6 +158,7 @@ with open(sys.argv[1], "w") as file:
 """
 
 
+@pytest.mark.slow
 def test_the_turn_to_write_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

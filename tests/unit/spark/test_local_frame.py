@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from hiveacid.spark.session import local_frame
 
@@ -36,6 +37,7 @@ class _Spark:
         return "a DataFrame"
 
 
+@pytest.mark.slow
 def test_filters_of_warnings_are_as_they_were_whichever_thread_ends_first() -> None:
     """Spoiled where the second begins within the first and ends after it."""
     second_is_in, first_is_done = threading.Event(), threading.Event()

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
+
 _PROGRAM = """
 import gc
 from hiveacid.spark.jobs import settle
@@ -25,6 +27,7 @@ print(len(collected))
 """
 
 
+@pytest.mark.slow
 def test_what_was_imported_is_settled_once() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True
@@ -48,6 +51,7 @@ print(len([path for path in read if path.endswith("pyspark.zip")]))
 """
 
 
+@pytest.mark.slow
 def test_archives_of_spark_are_not_read_again_and_still_imported_from(tmp_path: Path) -> None:
     paths = [tmp_path / "pyspark.zip", tmp_path / "users.zip"]
     for path, names in zip(paths, ("of_spark", "of_user"), strict=True):

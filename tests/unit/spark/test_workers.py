@@ -94,6 +94,7 @@ def test_whoever_runs_python_in_the_workers_makes_them_ready(project: Path) -> N
     assert [path for path in running if "make_ready(spark)" not in texts[path]] == []
 
 
+@pytest.mark.slow
 def test_two_threads_send_the_package_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As two streams do that begin at once: Spark refuses to copy a file that it is copying."""
     sent: list[str] = []

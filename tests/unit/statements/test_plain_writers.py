@@ -89,6 +89,7 @@ def test_who_fails_takes_back_only_what_is_its_own(tmp_path: Path) -> None:
     assert failed > 10
 
 
+@pytest.mark.slow
 def test_a_disk_without_links_is_renamed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_disk_without_links_is_renamed_on(
         assert written_beside(tmp_path, f"t{at}", at=at, refused_at=None)[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_partitioned", [False, True])
 @pytest.mark.parametrize(
     "statement", ["insert overwrite table t{} values ('new')", "truncate table t{}"]

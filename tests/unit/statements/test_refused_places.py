@@ -257,6 +257,7 @@ class Lagging:
         return self._listed[key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cleaned", [False, True])
 def test_a_listing_that_still_shows_what_is_gone_gives_no_fewer_rows(
     tmp_path: Path, url: str, cleaned: bool

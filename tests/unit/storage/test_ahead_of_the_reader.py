@@ -58,6 +58,7 @@ def test_no_more_is_read_ahead_than_threads_and_one() -> None:
     assert len(begun) <= 5
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_and_in_the_same_order(
     tmp_path: Path, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_snapshot_takes_so_much_memory_for_each_object(partitions: int) -> Non
     assert bytes_max[0] < SNAPSHOT_BYTES * files.pages.objects
 
 
+@pytest.mark.slow
 def test_partitions_that_are_looked_at_each_by_itself_take_no_more_where_there_are_more() -> None:
     """How many requests are on their way at once is up to the machine: a third more was seen."""
     peaks = []

@@ -72,6 +72,7 @@ def test_a_lookup_decodes_a_small_stripe_where_rows_are_looked_up_by_key(
     assert least <= sum(decoded) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_lookup_reads_the_delete_files_that_reach_its_stripe_once(
     compacted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
