@@ -46,8 +46,8 @@ unit: $(STAMP)  ## tests that need no Java and no database server: seconds
 test: java $(STAMP)  ## tests, in two processes: minutes
 	$(PYTEST) --durations=25 -m "not long and not timing"
 
-test-changed: java $(ARCHIVE)  ## these, and the long ones that cover what changed since main: what .ci/run runs, in three processes, as many wait for servers
-	$(PYTEST) --numprocesses 3 --durations=25 -m "not timing" --changed "$$($(BIN)/python scripts/changed.py)"
+test-changed: java $(ARCHIVE)  ## these, and the long ones that cover what changed since main: what .ci/run runs
+	$(PYTEST) --durations=25 -m "not timing" --changed "$$($(BIN)/python scripts/changed.py)"
 
 test-all: java $(ARCHIVE)  ## all tests, long histories, writers killed at random: before an issue is called resolved
 	$(PYTEST) --hypothesis-profile search

@@ -210,12 +210,16 @@ def test_counters_that_are_read_and_inserted_give_each_number_once(client: Clien
     table = _table(client, "t")
     numbers: dict[WriteId, int] = {}
     lost = [0]
+    all_looked = threading.Barrier(4, timeout=300)
 
-    def take_next() -> None:
+    def take_next(*, at_once: bool) -> None:
         while True:
             with suppress(ConflictError), _begin(client) as txn:
                 valid = txn.valid_write_ids(table)
                 seen = [n for write_id, n in list(numbers.items()) if valid.is_valid(write_id)]
+                if at_once:
+                    at_once = False
+                    all_looked.wait()
                 numbers[txn.write_id(table.name)] = max(seen, default=0) + 1
                 _insert(txn, table)
                 _commit(txn)
@@ -223,8 +227,8 @@ def test_counters_that_are_read_and_inserted_give_each_number_once(client: Clien
             lost[0] += 1
 
     def work() -> None:
-        for _ in range(6):
-            take_next()
+        for number in range(6):
+            take_next(at_once=number == 0)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for one in threads:
@@ -234,7 +238,7 @@ def test_counters_that_are_read_and_inserted_give_each_number_once(client: Clien
     (valid,) = client.metastore.valid_write_ids([table.name])
     committed = [n for write_id, n in numbers.items() if valid.is_valid(write_id)]
     assert sorted(committed) == list(range(1, 25))
-    assert lost[0] > 0
+    assert lost[0] >= 3, "of those that looked at once all but one"
 
 
 def test_without_the_history_that_tells_it_is_refused(metastore_url: str) -> None:
