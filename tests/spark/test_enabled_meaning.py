@@ -17,7 +17,7 @@ QUERIES = (
     "select id, v from {t} order by v, id",
     "select id from {t} order by v desc, id desc limit 2",
     "select id, row_number() over (order by v, id) n from {t} order by 2",
-    "select stddev(d), std(d), variance(d), stddev_pop(d) from {t}",
+    "select round(stddev(d), 6), round(std(d), 6), round(variance(d), 6) from {t}",
     "select greatest(id, d), least(id, d), sqrt(d), size(split(v, ',')) from {t} order by id",
     "select pmod(id, -3), ltrim('b', v), trim('b', v), extract(second from timestamp'2020-01-01 "
     "01:02:03.5'), trunc(date'2020-05-05', 'Q') from {t} order by id",
